@@ -9,14 +9,16 @@
 //!
 //! It holds for one link only. Where faster links are loaded as well, packets wait there too, and less seems to be left than is.
 //!
+//! It is a look at the link that trains have seen only as long as that keeps its rate: a few full packets back to back at the end tell.
+//!
 //! Waiting times are those above the least delay, less the clocks' drift. Stamps are noisy: how short a wait can be told from
 //! none is read from the packets themselves, and what is missed below that is made up for.
 
 mod waits;
 
 use crate::method::Step;
-use crate::stats::random;
-use kumade_probe_train::{Estimate, Segment, Train, TrainRecord};
+use crate::stats::{median, random};
+use kumade_probe_train::{Estimate, PacketRecord, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use waits::{WaitSample, WaitStatistics};
 
@@ -34,6 +36,11 @@ const MAX_TRAIN_PACKETS: u32 = 250;
 const MIN_PACKETS: usize = 100;
 /// Of so many, enough arrive where one of ten is lost.
 const SAFE_PACKETS: u32 = 112;
+/// Full packets back to back at the end, …
+const BURST_PACKETS: u32 = 10;
+/// … which arrive at the rate that other bursts did, but for this factor, unless the link has another one now. (Of a burst of so few packets, the
+/// median gap may have a packet of cross traffic in it.)
+const MAX_BURST_RATE_RATIO: f64 = 1.25;
 
 /// What to look at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +51,8 @@ pub struct UtilizationConfig {
     pub time: Span,
     /// Of the times at which packets are sent.
     pub seed: u64,
+    /// At which rate bursts of packets of so many bytes have arrived; none where that is not known.
+    pub burst: Option<(u32, Rate)>,
 }
 
 /// Looks at how busy the link is. The loop is that of a [`Method`](crate::Method): see the crate's contract.
@@ -55,6 +64,10 @@ pub struct UtilizationProbe {
     samples: Vec<WaitSample>,
     /// Packets that did not arrive.
     lost: usize,
+    /// Whether the burst at the end has been sent.
+    has_sent_burst: bool,
+    /// Whether it showed another rate than those before.
+    has_changed: bool,
     random: u64,
 }
 
@@ -86,7 +99,8 @@ impl UtilizationConfig {
 
     /// IP bytes to be sent.
     pub fn bytes(&self) -> u64 {
-        u64::from(self.packets() * PACKET_BYTES)
+        let burst = self.burst.map_or(0, |(size, _)| size * BURST_PACKETS);
+        u64::from(self.packets() * PACKET_BYTES + burst)
     }
 
     fn packets(&self) -> u32 {
@@ -102,13 +116,30 @@ impl UtilizationProbe {
     /// Starts with no packet sent.
     pub fn new(config: UtilizationConfig) -> Self {
         let (interval, packets_left) = (interval(config.rate), config.packets());
-        UtilizationProbe { config, interval, packets_left, samples: Vec::new(), lost: 0, random: config.seed }
+        UtilizationProbe {
+            config,
+            interval,
+            packets_left,
+            samples: Vec::new(),
+            lost: 0,
+            has_sent_burst: false,
+            has_changed: false,
+            random: config.seed,
+        }
     }
 
     /// What to do now. The result is none where the packets do not tell.
     pub fn next(&mut self, _now: Time) -> Step<Option<Utilization>> {
-        if self.packets_left == 0 || !self.config.is_possible() {
-            return Step::Done(self.utilization());
+        let burst = self.config.burst.filter(|_| !self.has_sent_burst);
+        match burst {
+            _ if !self.config.is_possible() => return Step::Done(None),
+            _ if self.packets_left > 0 => {}
+            Some((first_size, _)) => {
+                self.has_sent_burst = true;
+                let segment = Segment { count: BURST_PACKETS, interval: Span::ZERO, first_size, size_step: 0 };
+                return Step::Send { wait: self.draw_gap(), train: Train { segments: vec![segment] } };
+            }
+            None => return Step::Done(self.utilization()),
         }
         let packets = self.packets_left.min(MAX_TRAIN_PACKETS);
         self.packets_left -= packets;
@@ -120,6 +151,10 @@ impl UtilizationProbe {
 
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
+        if let Some((_, rate)) = self.config.burst.filter(|_| self.has_sent_burst) {
+            self.has_changed = burst_rate(record).is_some_and(|now| differ(now, rate));
+            return;
+        }
         for packet in &record.packets {
             match (packet.sent, packet.received) {
                 (Some(sent), Some(received)) => self.samples.push(WaitSample { sent, delay: received - sent }),
@@ -135,7 +170,7 @@ impl UtilizationProbe {
     }
 
     fn utilization(&self) -> Option<Utilization> {
-        if self.samples.len() < MIN_PACKETS {
+        if self.samples.len() < MIN_PACKETS || self.has_changed {
             return None;
         }
         let own_bytes = self.samples.len() as u64 * u64::from(PACKET_BYTES);
@@ -164,7 +199,58 @@ impl Utilization {
     }
 }
 
+/// The rate at which a burst arrived, by the median gap; none where too little of it did.
+fn burst_rate(record: &TrainRecord) -> Option<Rate> {
+    let arrived = |packet: &PacketRecord| Some((packet.received?, packet.size));
+    let gap = |pair: &[PacketRecord]| {
+        let ((before, _), (then, size)) = (arrived(&pair[0])?, arrived(&pair[1])?);
+        Some((then - before).as_secs_f64() / f64::from(size * 8))
+    };
+    let gaps: Vec<f64> = record.packets.windows(2).filter_map(gap).collect();
+    let usual = median(&gaps).filter(|gap| *gap > 0.0 && gaps.len() * 2 >= BURST_PACKETS as usize)?;
+    Some(Rate::from_f64(1.0 / usual))
+}
+
+fn differ(one: Rate, other: Rate) -> bool {
+    one.max(other).as_f64() > MAX_BURST_RATE_RATIO * one.min(other).as_f64()
+}
+
 fn interval(rate: Rate) -> Span {
     let own = Rate::from_f64((rate.as_f64() * MAX_OWN_PART).max(1.0));
     own.time_for(u64::from(PACKET_BYTES)).max(MIN_INTERVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A look at an idle link that others have seen at 10 Mbit/s, and that passes a burst at this rate in the end.
+    fn look_at_link(rate_in_the_end: Rate) -> Option<Utilization> {
+        let (rate, time) = (Rate::from_mbit(10), Span::from_secs(1));
+        let mut probe = UtilizationProbe::new(UtilizationConfig { rate, time, seed: 3, burst: Some((1500, rate)) });
+        let mut now = Time::ZERO;
+        loop {
+            let (wait, train) = match probe.next(now) {
+                Step::Send { wait, train } => (wait, train),
+                Step::Done(found) => return found,
+            };
+            let mut free = now;
+            let packets = train.packets().map(|planned| {
+                let sent = now + wait + planned.offset;
+                free = free.max(sent) + rate_in_the_end.time_for(u64::from(planned.size));
+                PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: Some(free) }
+            });
+            probe.record(&TrainRecord { packets: packets.collect() });
+            now += wait + train.duration() + Span::from_millis(20);
+        }
+    }
+
+    #[test]
+    fn a_look_says_nothing_of_a_link_whose_rate_has_changed() {
+        let found = look_at_link(Rate::from_mbit(10)).unwrap();
+        assert!(found.busy_fraction.value < 0.02, "{found:?}");
+        for rate in [5, 14] {
+            assert_eq!(look_at_link(Rate::from_mbit(rate)), None, "{rate} Mbit/s");
+        }
+    }
 }

@@ -23,7 +23,7 @@ use crate::path::PathFacts;
 use crate::plan::{MeasurementPlan, Session};
 use crate::receive_timeout::ReceiveTimeout;
 use crate::report::{CapacityReport, DirectionReport, LoadReason, LoadReport, Report, SCHEMA, without_contradictions};
-use crate::series::{Cost, DeliveredTrain, TrainSeries};
+use crate::series::{Cost, DeliveredTrain, TimeWindow, TrainSeries};
 use crate::step::{Opened, Purpose, SendRequest, Step};
 use crate::transport::{TransportInUse, TransportNeed};
 use direction::MeasurementContext;
@@ -36,6 +36,7 @@ use kumade_units::{Direction, Rate, Span, Time};
 use marking::Marking;
 use phase::{
     AvailablePhase, CapacityPhase, CapacityResult, FullnessPhase, InterpretedOutcome, Phase, PolicingPhase, QueuePart,
+    ValueWindow,
 };
 use port_probing::{IdleFlowSearch, PortProbing};
 use queue_probing::Queues;
@@ -65,6 +66,8 @@ pub struct Measurement {
     timeout: ReceiveTimeout,
     delays: DelaySamples,
     phase: Phase,
+    /// The trains of the latest purpose: in which direction, and when.
+    latest_trains: Option<(Direction, Purpose, TimeWindow)>,
     /// The train that was requested, until its record arrives.
     pending: Option<PendingTrain>,
     /// How long connections may still retransmit what the last train lost, from its end on.
@@ -109,6 +112,7 @@ impl Measurement {
             timeout: ReceiveTimeout::new(session.round_trip),
             delays: DelaySamples::default(),
             phase: Phase::NotStarted,
+            latest_trains: None,
             pending: None,
             recovery_time: Span::ZERO,
             are_connections_held_back: false,
@@ -169,6 +173,9 @@ impl Measurement {
     pub fn train_delivered(&mut self, mut carried: DeliveredTrain) {
         let Some(PendingTrain { direction, purpose, train, layout }) = self.pending.take() else { return };
         self.transport.train_delivered(&carried);
+        let earlier = self.latest_trains.filter(|(to, of, _)| (*to, *of) == (direction, purpose));
+        let window = earlier.map_or(carried.window(), |(.., window)| window.united(carried.window()));
+        self.latest_trains = Some((direction, purpose, window));
         if self.transport.kind() == Transport::Rake {
             self.recovery_time = carried.recovery_time();
             let connections = self.transport.opened_connections() as usize;
@@ -219,7 +226,6 @@ impl Measurement {
                     _ => return,
                 };
                 series.add_sparse_train(&carried);
-                series.extend_window();
                 probe.record(&carried.record);
             }
         }
@@ -297,7 +303,6 @@ impl Measurement {
             }
             Phase::VaryingLink(phase) => {
                 phase.available.series.add_sparse_train(carried);
-                phase.available.series.extend_window();
                 match &record {
                     Some(record) => phase.probe.record(record),
                     None => phase.probe.train_spoiled(),
@@ -465,7 +470,8 @@ impl Measurement {
         let bursts = self.transport.kind() == Transport::Udp;
         let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
         let series = TrainSeries::new(direction, now);
-        let phase = AvailablePhase { series, method, current_estimate: None, capacity, service_order: None };
+        let phase =
+            AvailablePhase { series, method, current_estimate: None, capacity, service_order: None, window: None };
         Phase::Available(Box::new(phase))
     }
 
@@ -482,24 +488,37 @@ impl Measurement {
                 let step = self.send_next(&phase.series, Purpose::AvailableBandwidth, wait, train, so_far, now);
                 (Phase::Available(Box::new(phase)), Some(step))
             }
-            kumade_estimate::Step::Done(outcome) => match self.policing_probe(&phase, &outcome, now) {
-                Some(probe) => {
-                    let look = self.fullness_probe(&phase, &outcome, now);
-                    let next =
-                        PolicingPhase { available: phase, outcome, probe, interpreted: None, earlier_policing: None };
-                    let next = match look {
-                        Some((link, probe)) => Phase::UtilizationBeforePolicing(Box::new(FullnessPhase {
-                            policing_phase: next,
-                            narrow_link: link,
+            kumade_estimate::Step::Done(outcome) => {
+                phase.window = self.latest_window().map(|all| ValueWindow::of_method(all, phase.method.value_span()));
+                match self.policing_probe(&phase, &outcome, now) {
+                    Some(probe) => {
+                        let look = self.fullness_probe(&phase, &outcome, now);
+                        let next = PolicingPhase {
+                            available: phase,
+                            outcome,
                             probe,
-                        })),
-                        None => Phase::Policing(Box::new(next)),
-                    };
-                    (next, None)
+                            interpreted: None,
+                            earlier_policing: None,
+                        };
+                        let next = match look {
+                            Some((link, probe)) => Phase::UtilizationBeforePolicing(Box::new(FullnessPhase {
+                                policing_phase: next,
+                                narrow_link: link,
+                                probe,
+                            })),
+                            None => Phase::Policing(Box::new(next)),
+                        };
+                        (next, None)
+                    }
+                    None => (self.end_direction(phase, outcome, None, now), None),
                 }
-                None => (self.end_direction(phase, outcome, None, now), None),
-            },
+            }
         }
+    }
+
+    /// The time of the trains of the latest purpose.
+    fn latest_window(&self) -> Option<TimeWindow> {
+        self.latest_trains.map(|(.., window)| window)
     }
 
     /// Reports a direction, and goes on to the next.

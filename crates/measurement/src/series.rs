@@ -71,6 +71,11 @@ impl DeliveredTrain {
         self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped_packets.len())
     }
 
+    /// From when its first packet was sent until it ended.
+    pub(crate) fn window(&self) -> TimeWindow {
+        TimeWindow { began: self.ended - self.sending_time(), ended: self.ended }
+    }
+
     /// From the first packet's sending to the last one's.
     fn sending_time(&self) -> Span {
         let sent = || self.record.packets.iter().filter_map(|packet| packet.sent);
@@ -85,17 +90,29 @@ impl DeliveredTrain {
     }
 }
 
+/// The time of some trains, by the clock of `now`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeWindow {
+    /// When the first packet was sent.
+    pub(crate) began: Time,
+    /// When the last train ended.
+    pub(crate) ended: Time,
+}
+
+impl TimeWindow {
+    /// From the beginning of either to the end of both.
+    pub(crate) fn united(self, other: TimeWindow) -> Self {
+        TimeWindow { began: self.began.min(other.began), ended: self.ended.max(other.ended) }
+    }
+}
+
 /// The trains of one purpose in one direction, one after the other.
 #[derive(Debug, Clone)]
 pub struct TrainSeries {
     direction: Direction,
     began: Time,
-    /// When the first train's first packet left; none before a train.
-    first_left: Option<Time>,
     /// When the last train ended.
     ended: Time,
-    /// When the last of those ended that the value follows from.
-    window_ended: Option<Time>,
     trains: u32,
     packets: u64,
     missing_packets: u64,
@@ -128,9 +145,7 @@ impl TrainSeries {
         TrainSeries {
             direction,
             began: now,
-            first_left: None,
             ended: now,
-            window_ended: None,
             trains: 0,
             packets: 0,
             missing_packets: 0,
@@ -176,7 +191,6 @@ impl TrainSeries {
 
     /// Adds a train whose packets are too far apart to tell of the order of packets, or of batches.
     pub fn add_sparse_train(&mut self, carried: &DeliveredTrain) {
-        self.first_left.get_or_insert(carried.ended - carried.sending_time());
         self.ended = carried.ended;
         self.trains += 1;
         self.packets += carried.packets;
@@ -191,17 +205,6 @@ impl TrainSeries {
         self.has_kernel_stamps &= carried.has_kernel_stamps;
         self.is_held_back |= carried.is_held_back;
         self.fastest_arrival = self.fastest_arrival.max(fastest_arrival(&carried.record));
-    }
-
-    /// Says that the value follows from the last train, too, or from some of those since the window's end.
-    pub(crate) fn extend_window(&mut self) {
-        self.window_ended = Some(self.ended);
-    }
-
-    /// The time that the value is an average over: from the start of the first train to the end of the last one that the value follows
-    /// from. None before that.
-    pub(crate) fn window(&self) -> Option<Span> {
-        Some(self.window_ended? - self.first_left?)
     }
 
     /// Number of trains so far.
@@ -235,17 +238,16 @@ impl TrainSeries {
         self.disordered_trains
     }
 
-    /// Adds a train on which the value rests.
+    /// Adds a train of the method.
     pub(crate) fn add_method_train(&mut self, carried: &DeliveredTrain) {
         self.add_train(carried);
-        self.extend_window();
         if let Some(time) = arrival_time(&carried.record) {
             self.arrival_times.push(time);
             self.fastest_train = self.fastest_train.max(Some(arrival_rate(&carried.record, time)));
         }
     }
 
-    /// The time within which trains arrived on which the value rests: the median; none where none did.
+    /// The time within which trains of the method arrived: the median; none where none did.
     pub(crate) fn median_arrival_time(&self) -> Option<Span> {
         let mut times = self.arrival_times.clone();
         times.sort_unstable();
@@ -382,30 +384,6 @@ mod tests {
         let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
         let held_back = DeliveredTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
         assert!(held_back.recovery_time() > Span::from_millis(600));
-    }
-
-    #[test]
-    fn the_window_begins_when_the_first_train_does_and_leaves_out_trains_that_only_confirm() {
-        let mut series = TrainSeries::new(Direction::Up, Time::ZERO);
-        let train = |ended: i64| {
-            let ended = Time::ZERO + Span::from_millis(ended);
-            let packet = |before| PacketRecord {
-                size: 1500,
-                sent: Some(ended - Span::from_millis(before)),
-                submitted: None,
-                received: None,
-            };
-            let record = TrainRecord { packets: vec![packet(40), packet(0)] };
-            DeliveredTrain { ended, ..DeliveredTrain::over_connections(record, vec![]) }
-        };
-        series.add_train(&train(100));
-        assert_eq!(series.window(), None);
-        series.extend_window();
-        assert_eq!(series.window(), Some(Span::from_millis(40)));
-        series.add_train(&train(350));
-        assert_eq!(series.window(), Some(Span::from_millis(40)));
-        series.extend_window();
-        assert_eq!(series.window(), Some(Span::from_millis(290)));
     }
 
     #[test]

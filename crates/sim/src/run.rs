@@ -1,6 +1,6 @@
 use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
-use kumade_measurement::report::Warning;
+use kumade_measurement::report::{DirectionReport, Warning};
 use kumade_measurement::{
     DeliveredTrain, DsFieldRequest, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report,
     SendRequest, TcpConnectionInfo, TrainSeries, detect_proxy,
@@ -66,10 +66,10 @@ pub struct VirtualPaths {
 pub struct VirtualMeasurement {
     /// The report.
     pub report: Report,
-    /// The available bandwidth up and down, from the first packet of the trains that measured it to the last; none where
-    /// there were no such trains.
+    /// The available bandwidth up and down, on average of the time that the report says its value is an average over; without a value, of the time
+    /// from the first packet of the method's trains to the last. None where there were no such trains.
     pub truth: [Option<Rate>; 2],
-    /// When those were.
+    /// When that was.
     pub windows: [Option<(Time, Time)>; 2],
     /// Delays of single packets up and down before the paths were loaded.
     pub idle_delays: [Vec<Span>; 2],
@@ -85,7 +85,7 @@ impl VirtualPaths {
         mut measurement: Measurement,
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<VirtualMeasurement, Failure> {
-        let mut windows = [MeasurementWindow::default(); 2];
+        let mut method_trains = [MeasurementWindow::default(); 2];
         let mut idle_delays = [Vec::new(), Vec::new()];
         let mut connections = 0;
         loop {
@@ -100,10 +100,10 @@ impl VirtualPaths {
                 },
                 kumade_measurement::Step::Send(request) => {
                     let (started, carried) = self.send_train(&request, connections);
-                    let window = &mut windows[request.direction as usize];
                     match request.purpose {
-                        Purpose::AvailableBandwidth | Purpose::Utilization => window.extend(started, carried.ended),
-                        Purpose::VaryingLink => window.extend_by_long_train(started, carried.ended),
+                        Purpose::AvailableBandwidth => {
+                            method_trains[request.direction as usize].extend(started, carried.ended);
+                        }
                         Purpose::IdleDelay => {
                             idle_delays[request.direction as usize]
                                 .extend(delays_of_packets(&carried.record, connections));
@@ -124,13 +124,21 @@ impl VirtualPaths {
                 }
                 kumade_measurement::Step::Progress(event) => on_event(&event),
                 kumade_measurement::Step::Done(report) => {
+                    let reports = [&report.up, &report.down].map(Option::as_ref);
+                    let windows = Direction::BOTH.map(|direction| {
+                        let (from, last) = method_trains[direction as usize].span?;
+                        let stated = |report: &DirectionReport| {
+                            let from = from + Span::from_secs_f64(report.window_start_seconds?);
+                            Some((from, from + Span::from_secs_f64(report.window_seconds?)))
+                        };
+                        Some(reports[direction as usize].and_then(stated).unwrap_or((from, last)))
+                    });
                     let truth = Direction::BOTH.map(|direction| {
-                        let (from, to) = windows[direction as usize].span?;
+                        let (from, to) = windows[direction as usize]?;
                         let path = self.path_mut(direction);
                         path.run_until_quiet();
                         Some(path.true_available(from, to))
                     });
-                    let windows = windows.map(|window| window.span);
                     return Ok(VirtualMeasurement { report: *report, truth, windows, idle_delays });
                 }
                 kumade_measurement::Step::Failed(failure) => return Err(failure),
@@ -254,21 +262,11 @@ fn send_over_path(path: &mut VirtualPath, train: &Train, over: Option<(u32, Span
 #[derive(Debug, Clone, Copy, Default)]
 struct MeasurementWindow {
     span: Option<(Time, Time)>,
-    /// Whether it began with the first long train.
-    is_of_long_trains: bool,
 }
 
 impl MeasurementWindow {
     fn extend(&mut self, from: Time, to: Time) {
         let (first, last) = self.span.unwrap_or((from, to));
         self.span = Some((first.min(from), last.max(to)));
-    }
-
-    /// The same with a long train: what others showed before does not count any more.
-    fn extend_by_long_train(&mut self, from: Time, to: Time) {
-        if !self.is_of_long_trains {
-            *self = MeasurementWindow { span: None, is_of_long_trains: true };
-        }
-        self.extend(from, to);
     }
 }

@@ -3,6 +3,7 @@
 mod allocations;
 mod atlas;
 mod capacity;
+mod changing_paths;
 mod combined_paths;
 mod conditions;
 mod connections;

@@ -525,8 +525,11 @@ class DirectionReport(TypedDict):
     """Circumstances that limit the validity of the value."""
     window_seconds: Optional[float]
     """The time that the value is an average over: from the start of the first to the end of the last of the
-    trains that it follows from. Those that only tried whether it lasts don't count. Null if there is no
-    value, or connections take several links."""
+    trains that it follows from. Those that only tried it, or whether it lasts, don't count. Null if there is
+    no value, or connections take several links."""
+    window_start_seconds: Optional[float]
+    """How long after the first packet of the method's first train that time began. Null where that is
+    null."""
 
 
 DscpPattern = Literal["all-kept", "all-bleached", "precedence-bleached", "precedence-alone", "some-changed", "some-dropped"]

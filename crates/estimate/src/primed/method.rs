@@ -3,7 +3,7 @@
 use super::control::{self, TrainShape};
 use super::interval;
 use super::packets::{PrimedTrain, StampEpoch};
-use super::path_model::PathModel;
+use super::path_model::{self, PathModel};
 use super::state::{BUDGET, PrimedConfig, PrimedState};
 use super::summary;
 use crate::capacity::Shaping;
@@ -86,6 +86,10 @@ impl Primed {
                 let end = if is_whole { joined.record.packets.len() } else { joined.whole_bursts_within(prime) };
                 if self.look_for_shaper(&joined.record.packets[..end]) && is_in_bursts {
                     self.begin_behind_shaper();
+                }
+                if self.state.shaping == Shaping::Unshaped {
+                    // What was before is of another link. (A token bucket that nobody has looked for changes primes, too.)
+                    self.state.trains.drain(..path_model::trains_before_change(&self.state.trains));
                 }
                 self.state.path_model = PathModel::from_trains(
                     &self.state.trains,
@@ -219,6 +223,11 @@ impl Method for Primed {
         (!used.is_empty())
             .then(|| Rate::from_f64(interval::weighted_value(&used, self.state.path_model.capacity.unwrap_or(0.0))))
     }
+
+    fn value_span(&self) -> Option<(Span, Span)> {
+        let [from, to] = summary::value_span(&self.state)?.map(Span::from_secs_f64);
+        Some((from, to))
+    }
 }
 
 #[cfg(test)]
@@ -310,6 +319,37 @@ mod tests {
             let found = measure(|wait, train| path.send(wait, train)).available.unwrap();
             let error = found.value.as_f64() / (rate - cross) - 1.0;
             assert!(error.abs() < 0.003, "{rate} less {cross}: {found:?}");
+        }
+    }
+
+    /// Trains before and after a change were taken for trains of one link, whose rate was the median of both: more seemed available than it ever
+    /// carried.
+    #[test]
+    fn what_passed_before_a_link_became_faster_or_slower_says_nothing_of_it() {
+        for (before, after) in [(10e6, 30e6), (30e6, 10e6), (100e6, 150e6)] {
+            let (mut path, mut trains) = (Bucket::new(before, before * 0.3, 0.0, 1e10), 0);
+            let conditions = Conditions { shaping: Shaping::Unshaped, ..Conditions::new(1500) };
+            let mut method = Primed::new(PrimedConfig::default(), &conditions);
+            let (mut now, mut changed) = (Time::ZERO, Time::ZERO);
+            let outcome = loop {
+                match method.next(now) {
+                    Step::Send { wait, train } => {
+                        trains += 1;
+                        if trains == 6 {
+                            (path.rate, changed) = (after, now + wait);
+                        }
+                        method.record(&path.send(wait, &train));
+                        now += wait + train.duration() + Span::from_millis(10);
+                    }
+                    Step::Done(outcome) => break outcome,
+                }
+            };
+            let found = outcome.available.unwrap_or_else(|| panic!("{before}, {after}: {outcome:?}"));
+            let left = after - before * 0.3;
+            assert!((found.value.as_f64() / left - 1.0).abs() < 0.01, "{before}, {after}: {found:?}");
+            let (from, to) = method.value_span().unwrap();
+            let late = changed - Time::ZERO - Span::from_millis(100);
+            assert!(from > late && to > from, "{before}, {after}: {from} to {to}, changed at {changed:?}");
         }
     }
 

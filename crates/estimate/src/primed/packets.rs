@@ -256,6 +256,11 @@ impl PrimedTrain {
         self.points.first().map(|first| first.first_packet_delay)
     }
 
+    /// When the first packet that arrived was sent and the last one, in seconds from the epoch.
+    pub(super) fn sending_seconds(&self) -> [f64; 2] {
+        [self.points.first(), self.points.last()].map(|point| point.map_or(0.0, |point| point.sent))
+    }
+
     pub(super) fn prime_points(&self) -> &[PacketPoint] {
         &self.points[..self.points.partition_point(|p| p.index < self.prime_packets)]
     }

@@ -97,6 +97,32 @@ impl PathModel {
     }
 }
 
+/// A link has another rate than before if the newest primes show one that is so many times as high as all before, or as low, and both agree
+/// among themselves more closely. Cross traffic, which gets into few gaps of a prime, makes less of a difference; the rate of a radio link varies
+/// all the time.
+const MIN_CHANGE_RATIO: f64 = 1.25;
+/// So many primes show that, …
+const CHANGED_PRIMES: usize = 2;
+/// … after so many at least.
+const MIN_PRIMES_BEFORE_CHANGE: usize = 2;
+
+/// How many trains passed before the link's rate changed; zero where it has not.
+pub(super) fn trains_before_change(trains: &[PrimedTrain]) -> usize {
+    let rate = |train: &PrimedTrain| {
+        train.dispersion().filter(|prime| prime.shows_capacity() && !train.is_in_bursts).map(|prime| prime.rate)
+    };
+    let before = trains.len().saturating_sub(CHANGED_PRIMES);
+    let Some(rates) = trains.iter().map(rate).collect::<Option<Vec<f64>>>() else { return 0 };
+    let (earlier, newest) = rates.split_at(before);
+    let range =
+        |rates: &[f64]| rates.iter().fold((f64::INFINITY, 0.0f64), |(low, high), rate| (rate.min(low), rate.max(high)));
+    let ((low, high), (newest_low, newest_high)) = (range(earlier), range(newest));
+    let is_above = |one: f64, other: f64| one > MIN_CHANGE_RATIO * other;
+    let varies = is_above(high, low) || is_above(newest_high, newest_low);
+    let has_changed = !varies && (is_above(newest_low, high) || is_above(low, newest_high));
+    if has_changed && before >= MIN_PRIMES_BEFORE_CHANGE { before } else { 0 }
+}
+
 /// What limits the path, and the trains in its light.
 struct ModelFit {
     capacity: f64,

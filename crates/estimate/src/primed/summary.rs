@@ -210,6 +210,15 @@ pub(super) fn used_samples(state: &PrimedState) -> Vec<TrainSample> {
     used
 }
 
+/// From when to when the trains were sent that the value rests on, in seconds from the epoch.
+pub(super) fn value_span(state: &PrimedState) -> Option<[f64; 2]> {
+    let sent: Vec<[f64; 2]> = match state.tight_link_search.ceiling_rate() {
+        Some(_) => state.tight_link_search.sending_seconds().collect(),
+        None => used_samples(state).iter().map(|sample| sample.sent).collect(),
+    };
+    sent.into_iter().reduce(|all, one| [all[0].min(one[0]), all[1].max(one[1])])
+}
+
 /// Whether many of these overflowed a queue, though trains were made gentler each time.
 fn has_short_queue(readings: &[TrainSample]) -> bool {
     readings.iter().filter(|r| r.has_overflowed()).count() * 6 > readings.len()

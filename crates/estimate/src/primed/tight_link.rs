@@ -85,6 +85,11 @@ impl TightLinkSearch {
         self.least_available
     }
 
+    /// When its trains were sent.
+    pub(super) fn sending_seconds(&self) -> impl Iterator<Item = [f64; 2]> + '_ {
+        self.trains.iter().map(PrimedTrain::sending_seconds)
+    }
+
     /// The newest train.
     pub(super) fn newest_train(&self) -> Option<&PrimedTrain> {
         self.trains.last()

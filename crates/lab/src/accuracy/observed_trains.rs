@@ -30,12 +30,15 @@ impl ObservedTrains {
         }
     }
 
-    /// What the value of this report is an average over: from the first packet of the method's trains on, for its `window_seconds`. Where it has
-    /// none, to the last packet received of these trains. None without time stamps.
+    /// What the value of this report is an average over: its `window_seconds` from `window_start_seconds` after the first packet of the method's
+    /// trains on. Where it has none, from that packet to the last one received of these trains. None without time stamps.
     pub(crate) fn truth_window(&self, report: Option<&DirectionReport>) -> Option<(Time, Time)> {
         let (from, last) = self.observed_interval?;
-        let window = report.and_then(|report| report.window_seconds);
-        let to = window.map_or(last, |seconds| from + Span::from_secs_f64(seconds));
+        let window = report.and_then(|report| report.window_start_seconds.zip(report.window_seconds));
+        let (from, to) = window.map_or((from, last), |(start, seconds)| {
+            let from = from + Span::from_secs_f64(start);
+            (from, from + Span::from_secs_f64(seconds))
+        });
         (to > from).then_some((from, to))
     }
 
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_begins_with_the_first_train_and_is_as_long_as_the_report_says_or_the_trains_took() {
+    fn the_window_is_that_of_the_report_or_of_all_trains_of_the_method() {
         let mut observed = ObservedTrains::new(false, Direction::Up);
         assert_eq!(observed.truth_window(None), None);
         observed.record_train(&train(), &record([(Some(1000), Some(1010)), (Some(1001), None), (None, Some(1012))]));
@@ -97,8 +100,8 @@ mod tests {
         let report = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &cost);
         assert_eq!(observed.truth_window(None), Some((at(1000), at(1111))));
         assert_eq!(observed.truth_window(Some(&report)), Some((at(1000), at(1111))));
-        let longer = DirectionReport { window_seconds: Some(1.5), ..report };
-        assert_eq!(observed.truth_window(Some(&longer)), Some((at(1000), at(2500))), "the look at the link counts");
+        let other = DirectionReport { window_start_seconds: Some(0.1), window_seconds: Some(1.5), ..report };
+        assert_eq!(observed.truth_window(Some(&other)), Some((at(1100), at(2600))));
         assert!(observed.timeline().is_empty());
     }
 

@@ -27,7 +27,8 @@ pub(super) fn unsupported_reason(path: &DrawnPath, bottleneck: BottleneckKind) -
         BottleneckKind::Emulated => MAX_LINE_RATE,
         BottleneckKind::Htb => MAX_KERNEL_LINE_RATE,
     };
-    let varies = |hop: &PathHop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_)));
+    let varies =
+        |hop: &PathHop| matches!(hop.link.medium, Some(Medium::Wireless(_) | Medium::Trace(_) | Medium::Schedule(_)));
     let is_too_fast = |hop: &PathHop| hop.link.rate.is_none_or(|rate| rate > max_line);
     let obstacles = [
         (path.has_ecmp_links, "its links are side by side"),
@@ -100,10 +101,12 @@ mod tests {
 
     #[test]
     fn the_kernel_has_some_of_each_kind_that_it_can_do_and_none_of_the_others() {
-        use PathKind::{BurstyCross, Fifo, JitteredCross, PacketMix, Policer, Red, Shaper, SlowLink, SmallBucket};
+        use PathKind::{
+            BurstyCross, Fifo, JitteredCross, OnOff, PacketMix, Policer, Red, Shaper, SlowLink, SmallBucket,
+        };
         for kind in PathKind::ALL {
             let of_one_link =
-                [Fifo, Policer, Shaper, Red, SlowLink, PacketMix, JitteredCross, SmallBucket, BurstyCross];
+                [Fifo, Policer, Shaper, Red, SlowLink, PacketMix, JitteredCross, SmallBucket, BurstyCross, OnOff];
             let can_do = of_one_link.contains(&kind);
             // Short queues, long delays and large MTUs are those of links, without their delays.
             let may_do = can_do || [PathKind::ShortQueue, PathKind::LongDelay, PathKind::Mtu].contains(&kind);

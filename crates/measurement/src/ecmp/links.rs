@@ -168,7 +168,7 @@ fn combine_reports(mut all: DirectionReport, next: DirectionReport) -> Direction
     }
     all.sustained_bytes = all.sustained_bytes.zip(next.sustained_bytes).map(|(one, other)| one.min(other));
     // Each link was measured in a window of its own.
-    all.window_seconds = None;
+    (all.window_seconds, all.window_start_seconds) = (None, None);
     all.reason = all.reason.or(next.reason);
     all
 }

@@ -152,6 +152,26 @@ pub(crate) fn usable_record(carried: &DeliveredTrain) -> Option<TrainRecord> {
     Some(if carried.connections > 0 { record.until_timeouts() } else { record })
 }
 
+/// What longer trains have found, but for a token bucket that fills as fast as short ones found the link to be: that is the link, for which others
+/// began to send during the first of the longer ones. (Where short ones found no value, a bucket may have passed them as fast as they were sent.)
+pub(crate) fn without_bucket_of_link(found: PolicingResult, outcome: &Outcome) -> PolicingResult {
+    match found {
+        PolicingResult::Limited(PolicerOrShaper {
+            excess_action,
+            available: Some(_),
+            committed_rate: Some(rate),
+            sent_rate,
+            ..
+        }) if excess_action != Some(ExcessAction::Drops)
+            && outcome.available.is_some()
+            && outcome.capacity.is_some_and(|link| rate.high >= link) =>
+        {
+            PolicingResult::Overloads { rate: sent_rate, available: None }
+        }
+        found => found,
+    }
+}
+
 /// The outcome in the light of the longer trains.
 pub(crate) fn interpret_policing(found: &PolicingResult, outcome: Outcome) -> Outcome {
     match found {
@@ -412,6 +432,32 @@ mod tests {
         let found = interpret_policing(&lasts(0.01), outcome()).available.unwrap();
         assert_eq!((found.low, found.value), (Rate::from_mbit(77), Rate::from_mbit(80)));
         assert_eq!(interpret_policing(&lasts(0.5), outcome()).available.unwrap().low, Rate::ZERO);
+    }
+
+    /// On an idle link of 89 Mbit/s, others began to send 66 while a longer train passed: a bucket was said to fill at 89, and 23 to be available
+    /// over a time in which 37 were.
+    #[test]
+    fn a_bucket_that_fills_as_fast_as_the_link_is_the_link() {
+        let rates = |low, value, high| {
+            let [low, value, high] = [low, value, high].map(Rate::from_mbit);
+            Estimate { value, low, high, confidence: 0.95 }
+        };
+        let limited = |excess_action, committed| {
+            let (available, committed_rate) = (Some(rates(19, 23, 26)), Some(committed));
+            PolicingResult::Limited(PolicerOrShaper {
+                available,
+                committed_rate,
+                ..unconfirmed(Some(excess_action), [95, 60])
+            })
+        };
+        let found = without_bucket_of_link(limited(ExcessAction::Delays, rates(94, 98, 103)), &outcome());
+        assert_eq!(found, PolicingResult::Overloads { rate: Rate::from_mbit(95), available: None });
+        assert_eq!(interpret_policing(&found, outcome()).available, None);
+        let others =
+            [limited(ExcessAction::Delays, rates(48, 50, 52)), limited(ExcessAction::Drops, rates(94, 98, 103))];
+        for bucket in others {
+            assert_eq!(without_bucket_of_link(bucket.clone(), &outcome()), bucket);
+        }
     }
 
     /// Behind a bucket of 650 kB, 8 Mbit/s lasted, and 52 were said to be available where 15 were.

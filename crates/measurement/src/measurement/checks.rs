@@ -80,7 +80,7 @@ impl Measurement {
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let capacity = &phase.capacity.as_ref()?.capacity;
         let (link, time) = utilization::needed_observation_before_long_train(capacity, outcome)?;
-        Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
+        Some((link, self.new_utilization_probe(phase, link.value, time, outcome, now)?))
     }
 
     pub(super) fn next_fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
@@ -101,8 +101,10 @@ impl Measurement {
                 (Phase::UtilizationBeforePolicing(phase), Some(step))
             }
             kumade_estimate::Step::Done(Some(found)) if utilization::is_always_busy(&found) => {
-                let PolicingPhase { available, outcome, .. } = phase.policing_phase;
+                let PolicingPhase { mut available, outcome, .. } = phase.policing_phase;
+                let before = outcome.available;
                 let outcome = utilization::interpret_utilization(&found, &phase.narrow_link, false, outcome, None);
+                available.update_window([before, outcome.available], self.latest_window());
                 (self.end_direction(available, outcome, None, now), None)
             }
             kumade_estimate::Step::Done(_) => (Phase::Policing(Box::new(phase.policing_phase)), None),
@@ -190,8 +192,13 @@ impl Measurement {
     /// What follows a train that tried whether a rate lasts.
     fn end_policing(&mut self, phase: PolicingPhase, found: PolicingResult, now: Time) -> Phase {
         let PolicingPhase { mut available, outcome, interpreted: judged, earlier_policing: earlier, .. } = phase;
+        // Packets that come in batches look like a bucket, too, and are told from one later.
+        let found = match available.series.aggregation().is_catching_up() {
+            true => found,
+            false => policing::without_bucket_of_link(found, &outcome),
+        };
         if policing::replaces_value(&found) {
-            available.series.extend_window();
+            available.replace_window(self.latest_window());
         }
         match judged {
             Some(judged) if judged.outcome.available.is_none() => {
@@ -327,10 +334,11 @@ impl Measurement {
                 (Phase::VaryingLink(phase), Some(step))
             }
             kumade_estimate::Step::Done(found) => {
-                let VaryingLinkPhase { available, policing: sustained, interpreted: judged, cycle, .. } = *phase;
+                let VaryingLinkPhase { mut available, policing: sustained, interpreted: judged, cycle, .. } = *phase;
                 let (order, outcome) = (available.service_order, judged.outcome.clone());
                 let outcome =
                     varying_link::interpret_varying_link(found.as_ref(), &cycle, sustained.as_ref(), order, outcome);
+                available.replace_window(self.latest_window());
                 // What looked like a token bucket was the cycle.
                 let sustained = sustained.filter(|_| outcome.available.is_none());
                 // An even longer train passes at the mean of a link that does not vary itself.
@@ -362,15 +370,16 @@ impl Measurement {
             return None;
         }
         let (link, time) = utilization::needed_observation(&found.capacity, &judged.outcome)?;
-        Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
+        Some((link, self.new_utilization_probe(phase, link.value, time, &judged.outcome, now)?))
     }
 
-    /// A look at a link of this rate for so long, if the path allows for it, and the budget.
+    /// A look at a link of this rate for so long after this outcome, if the path allows for it, and the budget.
     fn new_utilization_probe(
         &self,
         phase: &AvailablePhase,
         rate: Rate,
         time: Span,
+        outcome: &Outcome,
         now: Time,
     ) -> Option<UtilizationProbe> {
         let found = phase.capacity.as_ref()?;
@@ -378,7 +387,9 @@ impl Measurement {
         if !is_one_link || phase.series.aggregation().is_batched() {
             return None;
         }
-        let config = UtilizationConfig { rate, time, seed: self.plan.seed };
+        // Without a value, they may be of one flow's share.
+        let burst = outcome.available.and(outcome.capacity).map(|rate| (self.transport.max_ethernet_packet(), rate));
+        let config = UtilizationConfig { rate, time, seed: self.plan.seed, burst };
         let bytes = found.cost.bytes + phase.series.bytes() + config.bytes();
         let duration = found.cost.duration + phase.series.cost(now).duration + time;
         let RequestedBudget { bytes: max_bytes, time: max_time } = self.plan.budget;
@@ -397,11 +408,14 @@ impl Measurement {
                 (Phase::Utilization(phase), Some(step))
             }
             kumade_estimate::Step::Done(found) => {
-                let UtilizationPhase { available, policing: sustained, interpreted: judged, narrow_link: link, .. } =
-                    *phase;
+                let UtilizationPhase {
+                    mut available, policing: sustained, interpreted: judged, narrow_link: link, ..
+                } = *phase;
+                let before = judged.outcome.available;
                 let lasts = matches!(sustained, Some(PolicingResult::Sustainable { .. }));
                 let idle = found.and_then(|found| utilization::idle_despite_losses(&found, &link, &judged.outcome));
                 if let Some(outcome) = idle {
+                    available.replace_window(self.latest_window());
                     return (self.policing_despite_losses(available, judged, outcome, sustained, now), None);
                 }
                 let outcome = match found {
@@ -410,6 +424,7 @@ impl Measurement {
                     }
                     None => judged.outcome,
                 };
+                available.update_window([before, outcome.available], self.latest_window());
                 let is_to_last = policing::is_beyond_tried_rate(&outcome, sustained.as_ref());
                 let judged = InterpretedOutcome { outcome, ..judged };
                 (self.policing_or_report(available, judged, sustained, is_to_last, now), None)

@@ -14,7 +14,7 @@ use crate::series::TrainSeries;
 use crate::transport::TransportInUse;
 use kumade_estimate::{Bound, Outcome, PolicingResult};
 use kumade_probe_train::{Estimate, Transport};
-use kumade_units::{Direction, Rate, Span, Time};
+use kumade_units::{Direction, Rate, Time};
 
 /// An upper bound that is so many times the low end of the interval from which it follows tells nothing.
 const MAX_BOUND_RATIO: f64 = 3.0;
@@ -149,7 +149,7 @@ impl MeasurementContext<'_> {
         let shaped = phase.shaped_rate().is_some();
         let fastest =
             phase.series.fastest_arrival().max(phase.capacity.as_ref().and_then(|found| found.fastest_arrival));
-        let (cost, window) = (phase.series.cost(now), phase.series.window());
+        let (cost, window) = (phase.series.cost(now), phase.window);
         let mut capacity = phase.capacity.map(|found| found.report);
         if let (Some(capacity), Some(PolicingResult::Limited(limiter))) = (&mut capacity, sustained)
             && !flow_queueing::is_due_to_overtaking(&outcome)
@@ -171,13 +171,15 @@ impl MeasurementContext<'_> {
             _ => host_limit::refuse_host_limited_rate(self.transport.max_ethernet_packet(), outcome),
         };
         let (transport, connections) = (self.transport.kind(), self.transport.connections());
+        let window = window.filter(|_| outcome.available.is_some());
         let report = DirectionReport::new(transport, connections, self.plan.method.name(), outcome, capacity, &cost);
         warnings.extend(report.warnings.iter().cloned());
         DirectionReport {
             fair_share_bits_per_second: fair_share,
             sustained_bytes: policing::bucket_bytes(sustained),
             fastest_arrival_bits_per_second: fastest,
-            window_seconds: window.map(Span::as_secs_f64).filter(|_| report.available_bits_per_second.is_some()),
+            window_seconds: window.map(|window| (window.time.ended - window.time.began).as_secs_f64()),
+            window_start_seconds: window.map(|window| (window.time.began - window.method_began).as_secs_f64()),
             warnings,
             ..report
         }

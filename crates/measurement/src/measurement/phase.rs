@@ -4,7 +4,7 @@ use crate::ecmp::EcmpProbe;
 use crate::interpretation::aggregation::AggregationCycle;
 use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
 use crate::report::CapacityReport;
-use crate::series::{Cost, TrainSeries};
+use crate::series::{Cost, TimeWindow, TrainSeries};
 use kumade_estimate::{
     Capacity, CapacityProbe, Method, Outcome, PolicingProbe, PolicingResult, UtilizationProbe, VaryingLinkProbe,
 };
@@ -65,6 +65,24 @@ pub(super) struct AvailablePhase {
     pub(super) capacity: Option<Box<CapacityResult>>,
     /// In which order connections are served; none where no train has been sent to tell.
     pub(super) service_order: Option<ServiceOrder>,
+    /// When the method's first packet was sent, and the time that the value is an average over, as soon as the method has ended.
+    pub(super) window: Option<ValueWindow>,
+}
+
+/// The time that a value is an average over: of the trains that it follows from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ValueWindow {
+    /// When the first packet of the method's first train was sent.
+    pub(super) method_began: Time,
+    pub(super) time: TimeWindow,
+}
+
+impl ValueWindow {
+    /// Of a method that sent trains all of this time, of which those count that were sent within this span of it; none for all.
+    pub(super) fn of_method(all: TimeWindow, span: Option<(Span, Span)>) -> Self {
+        let part = |(from, to)| TimeWindow { began: all.began + from, ended: (all.began + to).min(all.ended) };
+        ValueWindow { method_began: all.began, time: span.map_or(all, part) }
+    }
 }
 
 pub(super) struct PolicingPhase {
@@ -133,6 +151,23 @@ pub(super) struct CapacityResult {
 }
 
 impl AvailablePhase {
+    /// Says what the value was before trains of this time, and what it is in their light: where it is another one it follows from both, or from
+    /// them alone where there was none.
+    pub(super) fn update_window(&mut self, [before, after]: [Option<Estimate<Rate>>; 2], time: Option<TimeWindow>) {
+        match (&mut self.window, time) {
+            (Some(window), Some(time)) if before != after && before.is_some() => window.time = window.time.united(time),
+            _ if before != after => self.replace_window(time),
+            _ => {}
+        }
+    }
+
+    /// Says that the value follows from trains of this time alone.
+    pub(super) fn replace_window(&mut self, time: Option<TimeWindow>) {
+        if let (Some(window), Some(time)) = (&mut self.window, time) {
+            window.time = time;
+        }
+    }
+
     /// The committed rate of the token bucket, if one was detected.
     pub(super) fn shaped_rate(&self) -> Option<Rate> {
         Some(self.capacity.as_ref()?.capacity.shaping().shaper()?.committed_rate.value)

@@ -64,9 +64,12 @@ pub struct DirectionReport {
     /// Time from the first train to the result.
     pub duration_seconds: f64,
     /// The time that the value is an average over: from the start of the first to the end of the last of the trains that it follows from.
-    /// Those that only tried whether it lasts don't count. Null if there is no value, or connections take several links.
+    /// Those that only tried it, or whether it lasts, don't count. Null if there is no value, or connections take several links.
     #[serde(default)]
     pub window_seconds: Option<f64>,
+    /// How long after the first packet of the method's first train that time began. Null where that is null.
+    #[serde(default)]
+    pub window_start_seconds: Option<f64>,
     /// Trains used for the value.
     pub trains: u32,
     /// Trains rejected.
@@ -114,6 +117,7 @@ impl DirectionReport {
             bytes_sent: cost.bytes,
             duration_seconds: cost.duration.as_secs_f64(),
             window_seconds: None,
+            window_start_seconds: None,
             trains: outcome.trains_used,
             trains_rejected: rejected.values().sum(),
             trains_rejected_reasons: rejected.clone(),

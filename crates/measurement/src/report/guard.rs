@@ -69,6 +69,7 @@ fn withdraw(report: DirectionReport, reason: Reason) -> DirectionReport {
         spread_bits_per_second: None,
         sustained_bytes: None,
         window_seconds: None,
+        window_start_seconds: None,
         reason: Some(reason),
         warnings: report.warnings.into_iter().filter(|warning| !warning.is_of_value()).collect(),
         ..report

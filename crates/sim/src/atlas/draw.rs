@@ -8,7 +8,8 @@ use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::tcp::congestion::CongestionControl;
 use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
 use kumade_link::{
-    CrossConfig, CrossKind, LinkConfig, Loss, Medium, PeriodLengths, Reordering, SizeMix, TokenBucket, Wireless,
+    CrossConfig, CrossKind, LinkConfig, Loss, Medium, PeriodLengths, RateSchedule, Reordering, SizeMix, TokenBucket,
+    Wireless,
 };
 use kumade_units::{ConfigError, Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
@@ -83,6 +84,14 @@ const COMBINED_KINDS: [PathKind; 9] = [
     PathKind::LoadBalanced,
     PathKind::Elastic,
 ];
+/// Of one sender that pauses: how long it sends, and how long it does not, in seconds.
+const PAUSE_RANGE_SECONDS: (f64, f64) = (0.2, 3.0);
+/// When the rate of a link changes, in seconds after a measurement has begun, whose method's trains take about a second of the first two or three, …
+const RATE_STEP_RANGE_SECONDS: (f64, f64) = (0.2, 3.0);
+/// … and by which factor.
+const RATE_STEP_RATIO_RANGE: (f64, f64) = (1.5, 4.0);
+/// A path is as old when a measurement begins.
+const WARM_UP: Span = Span::from_millis(500);
 /// Of cellular links.
 const CELLULAR_RATE_RANGE_BITS_PER_SECOND: (f64, f64) = (2e6, 60e6);
 
@@ -197,7 +206,7 @@ impl DrawnPath {
         let path = build(&self.hops, self.stamping, self.seed)?;
         let path = self.mtu.into_iter().fold(path, VirtualPath::with_mtu);
         let mut path = self.proxy.into_iter().fold(path, VirtualPath::with_proxy);
-        path.wait(Span::from_millis(500));
+        path.wait(WARM_UP);
         Ok(path)
     }
 
@@ -221,7 +230,7 @@ impl DrawnPath {
         let hops: Vec<PathHop> = self.return_links().into_iter().map(hop).collect();
         let path = VirtualPath::new(&hops, Stamping::default(), self.seed)?;
         let mut path = self.proxy.map(Proxy::reversed).into_iter().fold(path, VirtualPath::with_proxy);
-        path.wait(Span::from_millis(500));
+        path.wait(WARM_UP);
         Ok(path)
     }
 
@@ -242,7 +251,9 @@ impl DrawnPath {
             | PathKind::JitteredCross
             | PathKind::FastLink
             | PathKind::Proxy
+            | PathKind::OnOff
             | PathKind::Combined => link,
+            PathKind::RateStep => draw_rate_step(link, rate, random),
             PathKind::BurstyCross => LinkConfig { queue_bytes: link.queue_bytes.max(MIN_BURSTY_QUEUE_BYTES), ..link },
             PathKind::Mtu => {
                 self.mtu = Some(draw_logarithmic(random, MTU_RANGE_BYTES.0, MTU_RANGE_BYTES.1) as u32);
@@ -421,6 +432,7 @@ impl DrawnPath {
             }
             _ if self.kind == PathKind::SmallBucket && random.random_bool(0.5) => millisecond_bursts(rate),
             _ if self.kind == PathKind::BurstyCross => self.burst_traffic(rate, random),
+            _ if self.kind == PathKind::OnOff => self.pausing_traffic(random),
             true => CrossKind::Poisson { rate, sizes },
             false => CrossKind::Constant { rate, size },
         };
@@ -431,6 +443,16 @@ impl DrawnPath {
             seed: random.random(),
         };
         (0..self.cross_flows).map(one).collect()
+    }
+
+    /// Of one sender, at its rate while it sends.
+    fn pausing_traffic(&mut self, random: &mut Pcg64Mcg) -> CrossKind {
+        let rate = Rate::from_f64((self.sustained_rate.as_f64() * random.random_range(0.2..0.8)).round());
+        let [on, off] =
+            [0, 1].map(|_| Span::from_secs_f64(draw_logarithmic(random, PAUSE_RANGE_SECONDS.0, PAUSE_RANGE_SECONDS.1)));
+        let sending_part = on.as_secs_f64() / (on + off).as_secs_f64();
+        self.cross_rate = Rate::from_f64((rate.as_f64() * sending_part).round());
+        CrossKind::OnOff { rate, size: 1500, on, off, periods: PeriodLengths::Fixed }
     }
 
     /// Cross traffic of this rate in bursts.
@@ -505,6 +527,17 @@ fn loaded_hop(like: &LinkConfig, (rate, left): (f64, f64), poisson: bool, random
 /// Logarithmically.
 fn draw_logarithmic(random: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
     low * (high / low).powf(random.random_range(0.0..1.0))
+}
+
+/// The same link at `rate` up to some time in a measurement, and faster or slower from then on.
+fn draw_rate_step(link: LinkConfig, rate: Rate, random: &mut Pcg64Mcg) -> LinkConfig {
+    let ratio = draw_logarithmic(random, RATE_STEP_RATIO_RANGE.0, RATE_STEP_RATIO_RANGE.1);
+    let ratio = if random.random_bool(0.5) { ratio } else { 1.0 / ratio };
+    let after =
+        WARM_UP + Span::from_secs_f64(random.random_range(RATE_STEP_RANGE_SECONDS.0..RATE_STEP_RANGE_SECONDS.1));
+    let later = Rate::from_f64((rate.as_f64() * ratio).round());
+    let schedule = RateSchedule::new(&[(Span::ZERO, rate), (after, later)]).ok();
+    LinkConfig { medium: schedule.map(Medium::Schedule), ..link }
 }
 
 /// The line behind a token bucket.

@@ -73,11 +73,15 @@ pub enum PathKind {
     /// A FIFO queue before 20 Mbit/s to 5 Gbit/s, with cross traffic that comes in bursts of 6 to 64 kB at ten times the link's rate, as senders
     /// with segmentation offload send them: at equal intervals, or at random.
     BurstyCross,
+    /// A FIFO queue beside one sender at a constant rate that pauses: for some tenths of a second to some seconds, as a method for adaptive video does.
+    OnOff,
+    /// A FIFO queue before a link whose rate changes once, in the first seconds of a measurement, by a factor of 1.5 to 4 up or down.
+    RateStep,
 }
 
 impl PathKind {
     /// All kinds.
-    pub const ALL: [PathKind; 30] = [
+    pub const ALL: [PathKind; 32] = [
         PathKind::Fifo,
         PathKind::Policer,
         PathKind::Shaper,
@@ -108,6 +112,8 @@ impl PathKind {
         PathKind::Combined,
         PathKind::SmallBucket,
         PathKind::BurstyCross,
+        PathKind::OnOff,
+        PathKind::RateStep,
     ];
 
     /// As scenario files and reports call it.
@@ -143,6 +149,8 @@ impl PathKind {
             PathKind::Combined => "combined",
             PathKind::SmallBucket => "small-bucket",
             PathKind::BurstyCross => "bursty-cross",
+            PathKind::OnOff => "on-off",
+            PathKind::RateStep => "rate-step",
         }
     }
 
