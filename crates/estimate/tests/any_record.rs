@@ -201,8 +201,13 @@ fn a_record_that_is_mostly_losses_keeps_the_budget() {
 
 proptest! {
     #[test]
-    fn the_capacity_keeps_its_budget_and_ends(fates in prop::collection::vec(fate(), 1..200), seed: u64) {
-        let config = CapacityConfig { seed, ..CapacityConfig::new(1500) };
+    fn the_capacity_keeps_its_budget_and_ends(
+        fates in prop::collection::vec(fate(), 1..200),
+        seed: u64,
+        scatter_micros in prop_oneof![Just(0), 0i64..2_000],
+    ) {
+        let stamp_scatter = Span::from_micros(scatter_micros);
+        let config = CapacityConfig { seed, stamp_scatter, ..CapacityConfig::new(1500) };
         prop_assert!(probe(config, &fates) <= config.budget_bytes);
     }
 

@@ -344,6 +344,20 @@ fn fewer_connections_carry_several_packets_each() {
     assert!(matches!(error, Error::TooManyPerConnection { count: 251, connections: 25, limit: 10 }), "{error}");
 }
 
+/// Whoever stamps packets as it reads them read all of a connection first, and packets of others seemed to be overtaken.
+#[test]
+fn what_waits_on_connections_is_read_in_the_order_in_which_it_was_sent() {
+    let (mut a, mut b) = rake(V4, 25);
+    for number in 0..10 {
+        a.send(number, &train(120, 0, 500, 0)).unwrap();
+        let receiving = b.receive(number, &train(120, 0, 500, 0), RECEIVE_TIMEOUT).unwrap();
+        assert_eq!(indices(&receiving), (0..120).collect::<Vec<_>>());
+        // The kernel merges what waits on a connection.
+        let received = receiving.arrivals.iter().map(|a| a.received);
+        assert!(STAMPS == StampSource::Kernel || is_increasing(received.map(Option::unwrap)), "{number}");
+    }
+}
+
 #[test]
 fn single_carries_everything_on_one_connection() {
     let (mut client, mut server) = streams(V4, 1);

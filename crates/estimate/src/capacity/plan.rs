@@ -22,13 +22,14 @@ const FIRST_LONG_TRAIN_PACKETS: u32 = 20;
 const BURST_TRAIN_SECONDS: f64 = 0.1;
 /// Bursts are at least this far apart: bursts of cross traffic last milliseconds.
 const MIN_SPACING_SECONDS: f64 = 2e-3;
-/// Dispersions should be longer than this, since stamps are accurate to a few µs.
+/// Dispersions should be longer than this, since stamps are accurate to a few µs, …
 const MIN_DISPERSION_SECONDS: f64 = 60e-6;
+/// … but need not have more gaps.
 const MAX_GAPS: f64 = 6.0;
-/// … and than so many times what is known of their scatter: a rate is then known to an eighth ([`Capacity`](super::Capacity) has both ends off by it).
+/// Where stamps are known to scatter, dispersions should be so many times as long: one is off by both ends, and a rate is then known to an eighth.
 const MIN_DISPERSION_TO_SCATTER_RATIO: f64 = 16.0;
-/// Where it would take more packets in a row, which meet cross traffic, and of which a train has few, bursts do not grow for that.
-const MAX_GAPS_FOR_SCATTER: f64 = 16.0;
+/// With so many gaps, a train has two rounds of all bursts. Where stamps would need more, longer bursts would not do either, and none are sent.
+const MAX_GAPS_FOR_SCATTER: f64 = 9.0;
 /// On paths slower than these, packets take so long that few must suffice.
 const SLOW_BITS_PER_SECOND: f64 = 3e6;
 const VERY_SLOW_BITS_PER_SECOND: f64 = 300e3;
@@ -95,9 +96,9 @@ pub(super) fn burst_shapes(
     let size = max_packet.max(2);
     let more = at_once.additional_packets();
     let gaps = |seconds: f64| (seconds * rate / (f64::from(size) * 8.0)).ceil().max(1.0);
-    let for_scatter = gaps(MIN_DISPERSION_TO_SCATTER_RATIO * scatter.as_secs_f64());
-    let for_scatter = if for_scatter > MAX_GAPS_FOR_SCATTER { 1.0 } else { for_scatter };
-    let gaps = gaps(MIN_DISPERSION_SECONDS).min(MAX_GAPS).max(for_scatter) as u32;
+    let gaps_for_scatter = Some(gaps(MIN_DISPERSION_TO_SCATTER_RATIO * scatter.as_secs_f64()));
+    let gaps_for_scatter = gaps_for_scatter.filter(|gaps| *gaps <= MAX_GAPS_FOR_SCATTER);
+    let gaps = gaps(MIN_DISPERSION_SECONDS).min(MAX_GAPS).max(gaps_for_scatter.unwrap_or(1.0)) as u32;
     // Of packets that follow each other so closely, the first does not count.
     let least = if rate > FAST_BITS_PER_SECOND { (gaps + 1).max(WAKE_UP_PACKETS) } else { gaps + 1 };
     let counts = match rate {
@@ -154,4 +155,26 @@ pub(super) fn plan_burst_train(
 
 fn back_to_back_train(packets: u32, size: u32) -> Train {
     Train { segments: vec![Segment { count: packets, interval: Span::ZERO, first_size: size.max(1), size_step: 0 }] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With scatter, bursts of two or three packets told no rate, though a few more do.
+    #[test]
+    fn bursts_take_as_long_as_stamps_need_where_a_train_has_two_rounds_of_them() {
+        let packets = |micros, mbit: f64| {
+            let scatter = Span::from_micros(micros);
+            let shapes = burst_shapes(mbit * 1e6, 0.0, f64::INFINITY, scatter, (1500, SmallBucket::default()));
+            let (_, train) = plan_burst_train(&shapes, mbit * 1e6, 0.0, 0.5, u32::MAX);
+            assert!(train.packet_count() <= MAX_PACKETS, "{micros} µs, {mbit} Mbit/s: {}", train.packet_count());
+            shapes.iter().map(|shape| shape.packets).min().unwrap()
+        };
+        assert_eq!([0, 40, 290, 337].map(|micros| packets(micros, 20.0)), [2, 3, 9, 10]);
+        assert_eq!([338, 20_000].map(|micros| packets(micros, 20.0)), [2, 2]);
+        for (micros, mbit) in (0..2000).step_by(50).zip([3.0, 10.0, 50.0, 100.0, 1000.0].into_iter().cycle()) {
+            packets(micros, mbit);
+        }
+    }
 }

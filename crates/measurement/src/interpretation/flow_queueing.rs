@@ -6,7 +6,7 @@
 
 use crate::interpretation::flow_queueing_test::ServiceOrder;
 use crate::interpretation::jitter::PACKET_BYTES;
-use kumade_estimate::{Bound, BoundKind, Capacity, CapacityReason, Outcome, PolicingResult, Reason, Warning};
+use kumade_estimate::{Bound, BoundKind, Capacity, Outcome, PolicingResult, Reason, Warning};
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
 
@@ -66,10 +66,10 @@ pub(crate) fn interpret_one_flow(
             (Outcome { warnings, ..outcome }, None)
         }
         Some(share) if may_be_round_robin(capacity, share.value) => {
-            let reason = match capacity.reason {
-                _ if is_flow_queueing_certain(capacity, idle_change) => Reason::FairShareOfFlow,
-                Some(CapacityReason::CoarseStamps(scatter, arrival)) => Reason::CoarseStamps(scatter, arrival),
-                _ => Reason::MaybeFairShare,
+            let reason = if is_flow_queueing_certain(capacity, idle_change) {
+                Reason::FairShareOfFlow
+            } else {
+                Reason::MaybeFairShare
             };
             (limit_to_fair_share(share, reason, outcome), Some(share))
         }

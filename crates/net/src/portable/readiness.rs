@@ -121,11 +121,18 @@ impl SocketSet {
     ) -> io::Result<()> {
         events.clear();
         let mut awaited = self.awaited.borrow_mut();
-        if clock::monotonic() < deadline || !self.look(&mut awaited, &socket, events) {
-            wait_for_all(&mut awaited, &socket, events, deadline)?;
+        let is_over = clock::monotonic() >= deadline;
+        if !is_over || !self.look(&mut awaited, &socket, events) {
+            awaited.retain(|entry| socket(entry.number).is_some());
+            wait_for_all(&awaited, &socket, events, deadline)?;
+            // While the others were looked at, more may have come on the first ones: read later, it would seem to be overtaken.
+            let last = events.last().and_then(|last| awaited.iter().position(|entry| entry.number == last.number));
+            if let Some(last) = last.filter(|last| is_over && events.len() <= *last) {
+                events.clear();
+                wait_for_all(&awaited[..=last], &socket, events, deadline)?;
+            }
         }
         if !events.is_empty() {
-            add_earlier(&awaited, &socket, events);
             put_last(&mut awaited, events);
         }
         Ok(())
@@ -149,46 +156,32 @@ impl SocketSet {
         if flags != PollFlags::IN {
             return false;
         }
-        match socket(number).map(has_input) {
-            None => drop(awaited.remove(place)),
-            Some(Ok(false)) => (),
-            Some(found) => events.push(readable(number, &found)),
+        let found = |entry: &Awaited| Some((entry.number, has_input(socket(entry.number)?)));
+        let Some((_, is_found)) = found(&awaited[place]) else {
+            awaited.remove(place);
+            return true;
+        };
+        if !matches!(is_found, Ok(false)) {
+            // What has come on those before it meanwhile came earlier: read later, it would seem to be overtaken.
+            let earlier = awaited[..place].iter().filter(|entry| entry.flags == PollFlags::IN).filter_map(found);
+            let ready = earlier.filter(|(_, found)| !matches!(found, Ok(false))).chain([(number, is_found)]);
+            events.extend(ready.map(|(number, found)| Event {
+                number,
+                is_readable: true,
+                is_writable: false,
+                has_error: found.is_err(),
+            }));
         }
         true
     }
 }
 
-fn readable(number: u32, found: &io::Result<bool>) -> Event {
-    Event { number, is_readable: true, is_writable: false, has_error: found.is_err() }
-}
-
-/// Puts first what has come meanwhile on readers that are looked at before those of `events`: it came earlier, and read later, it would seem to
-/// be overtaken.
-fn add_earlier<'s>(awaited: &[Awaited], socket: impl Fn(u32) -> Option<BorrowedFd<'s>>, events: &mut Vec<Event>) {
-    let mut place = 0;
-    for entry in awaited {
-        match events.get(place) {
-            None => return,
-            Some(event) if event.number == entry.number => place += 1,
-            Some(_) if entry.flags != PollFlags::IN || events.len() == SocketSet::MAX_EVENTS => (),
-            Some(_) => {
-                let found = socket(entry.number).map(has_input).filter(|found| !matches!(found, Ok(false)));
-                if let Some(found) = found {
-                    events.insert(place, readable(entry.number, &found));
-                    place += 1;
-                }
-            }
-        }
-    }
-}
-
 fn wait_for_all<'s>(
-    awaited: &mut Vec<Awaited>,
-    socket: &impl Fn(u32) -> Option<BorrowedFd<'s>>,
+    awaited: &[Awaited],
+    socket: impl Fn(u32) -> Option<BorrowedFd<'s>>,
     events: &mut Vec<Event>,
     deadline: Time,
 ) -> io::Result<()> {
-    awaited.retain(|entry| socket(entry.number).is_some());
     let open = awaited.iter().filter_map(|entry| Some((entry.number, entry.flags, socket(entry.number)?)));
     let (numbers, mut polled): (Vec<_>, Vec<_>) =
         open.map(|(number, flags, socket)| (number, PollFd::from_borrowed_fd(socket, flags))).unzip();
