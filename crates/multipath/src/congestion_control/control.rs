@@ -368,8 +368,8 @@ impl PathCongestionControl {
     fn check_competition(&mut self, sample: &DeliverySample, queue: Span) {
         let threshold = self.max_queue_delay();
         let is_contrary = match self.competition {
-            // It may be one's own, which could not be drained.
-            None if sample.now - self.overestimated_until < SLOWED_PERIOD => return,
+            // It may be one's own, which could not be drained; where nothing is known of the path, nobody knows when it is.
+            None if !self.is_capacity_known || sample.now - self.overestimated_until < SLOWED_PERIOD => return,
             None => queue > self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()),
             // A short queue tells nothing of who has filled it.
             Some(_) if self.drained_queue < threshold * 2 => return,
