@@ -3,7 +3,9 @@
 use crate::congestion_control::background_loss::{BackgroundLoss, PacketLosses};
 use crate::congestion_control::competition::{CompetitionSample, CompetitiveWindow, OverflowHistory};
 use crate::congestion_control::queue_delay::QueueDelay;
-use crate::congestion_control::rate_round::{DeliverySample, RateRound, rate_between, sent_rate};
+use crate::congestion_control::rate_round::{
+    DeliverySample, MAX_ROUND_DURATION, QueueGrowth, RateRound, rate_between, sent_rate,
+};
 use kumade_units::{Rate, Span, Time};
 
 /// The rate of one path, found by the traffic that it carries.
@@ -12,10 +14,15 @@ use kumade_units::{Rate, Span, Time};
 /// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
 /// ([`PathCongestionControl::target_queue_delay`]). While nothing waits and the path has always had something to send, the pace rises in steps
 /// that double, each of which must have come back before the next, and only where a queue would show by now if the path
-/// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, and after shorter steps, which
-/// keeps ahead of a sender in slow start; until the queue grows as it does where less passes than is sent. (What HyStart++, RFC 9406,
-/// tells from a round trip that is longer than those before, and leaves it where it is shorter again: here, a delay that is merely longer
-/// ends nothing.) A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
+/// carried no more than is believed.
+///
+/// **Search.** While nothing is known of the path, the pace rises 2.5-fold each time, and after shorter steps, which keeps ahead of a sender
+/// in slow start; until the queue grows as it does where less passes than is sent ([`QueueGrowth`]), or is longer than the round trip and than
+/// any host would delay packets ([`MIN_CERTAIN_QUEUE`]). Delays that are longer for another reason end no search. (Slow start with HyStart++, RFC 9406, ends
+/// when a round trip is longer by a threshold, and goes on if a later one is as short as before.) While the sender has nothing to send now and then, a
+/// round tells nothing.
+///
+/// **Queue.** Once the rate is known, a queue that is longer than intended is drained at once: nothing is sent until it is empty, which
 /// costs the path nothing. Once in two seconds it is drained on purpose, so that the delay of the empty path is known anew;
 /// if that turns out to be less than ever, the queue had not been empty, and is drained for twice as long at once. Where
 /// draining does not shorten it, the path has become longer or others fill it, and that delay is the new base.
@@ -97,16 +104,14 @@ const MIN_BITS_PER_SECOND: f64 = 16e3;
 /// Of so many packets one is lost, where estimates of what has arrived are not relied on.
 const MIN_PACKETS_PER_LOSS: u64 = 50;
 const MIN_ROUND_DURATION: Span = Span::from_millis(40);
-/// While nothing is known of a path, what a round finds is one of a series in which each is 2.5 times the last: two reports show whether a
-/// queue has begun, and the pace leaves 1 Mbit/s in a tenth of a second where round trips are short.
+/// While nothing is known of a path, what a round finds is one of a series in which each is 2.5 times the last: two reports more
+/// (`MIN_REPORT_INTERVAL`) show whether the queue grows at all, and whether it is of the capacity is left open until it is certain.
 const MIN_SEARCH_ROUND_DURATION: Span = Span::from_millis(10);
-const MAX_ROUND_DURATION: Span = Span::from_millis(500);
-/// In a search, a queue that grows by this part of what it would if no more passed than before is one of the capacity: less than 1.8 times as
-/// much passes, of 2.5 times as much that is sent. In the shortest round of such a pace, that is 2 to 4 ms.
-const CLEAR_GROWTH_DIVISOR: i64 = 4;
-/// One that grows by less than this part is none: as good as all that is sent passes. What lies between shows when a round has lasted
-/// [`MIN_ROUND_DURATION`], in which delays of a host or of a link that batches (up to about 5 ms) make up less than this.
-const SLIGHT_GROWTH_DIVISOR: i64 = 10;
+/// What passes at this part of the pace keeps up with it: delays that vary by [`TARGET_QUEUE_DELAY`] change what passes in
+/// [`MIN_ROUND_DURATION`] by 2.5 %.
+const KEPT_UP_FRACTION: f64 = 0.97;
+/// No host, and no link that batches, delays packets for so long time and again: where nothing is known of a path, this is a queue.
+const MIN_CERTAIN_QUEUE: Span = Span::from_millis(100);
 const MIN_ROUND_PACKETS: u64 = 16;
 const MIN_BUSY_PERIOD: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
@@ -250,7 +255,7 @@ impl PathCongestionControl {
         self.busy_period = None;
         self.competition = None;
         self.contrary_drains = 0;
-        self.probe_step = 0;
+        self.probe_step = if self.is_capacity_known { 0 } else { MAX_SEARCH_STEPS };
         self.gain = 1.0;
         self.delay_tracker.queue_drained();
     }
@@ -311,7 +316,7 @@ impl PathCongestionControl {
         self.record_round(sample, queue);
         // The capacity may be another one by now.
         self.update_clear_time(sample, queue);
-        if self.is_capacity_known && self.delay_tracker.queue_delay() > self.max_queue_delay() {
+        if self.delay_tracker.queue_delay() > self.drain_threshold(sample) {
             self.queue_overfull(sample);
         } else if sample.now - self.last_empty_path > DRAIN_INTERVAL && sample.now >= self.drained_at {
             self.last_empty_path = sample.now;
@@ -363,8 +368,8 @@ impl PathCongestionControl {
     fn check_competition(&mut self, sample: &DeliverySample, queue: Span) {
         let threshold = self.max_queue_delay();
         let is_contrary = match self.competition {
-            // It may be one's own, which could not be drained.
-            None if sample.now - self.overestimated_until < SLOWED_PERIOD => return,
+            // It may be one's own, which could not be drained; where nothing is known of the path, nobody knows when it is.
+            None if !self.is_capacity_known || sample.now - self.overestimated_until < SLOWED_PERIOD => return,
             None => queue > self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()),
             // A short queue tells nothing of who has filled it.
             Some(_) if self.drained_queue < threshold * 2 => return,
@@ -428,8 +433,21 @@ impl PathCongestionControl {
         self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()) * 2
     }
 
+    /// A longer queue is drained at once. While the capacity is searched for, what a host or a batching link may delay is left to the round.
+    fn drain_threshold(&self, sample: &DeliverySample) -> Span {
+        if self.is_capacity_known {
+            return self.max_queue_delay();
+        }
+        MIN_CERTAIN_QUEUE.max(sample.round_trip - self.delay_tracker.queue_delay())
+    }
+
     fn is_busy(&self, queue: Span) -> bool {
-        queue > self.target_queue_delay() / 3 + self.delay_noise.max(self.delay_tracker.variation())
+        queue > self.busy_threshold()
+    }
+
+    /// Delays vary by no more than that while nothing waits.
+    fn busy_threshold(&self) -> Span {
+        self.target_queue_delay() / 3 + self.delay_noise.max(self.delay_tracker.variation())
     }
 
     /// While packets wait, they arrive at the rate of the path, whatever the pace was. When far more is sent, that is not
@@ -480,7 +498,10 @@ impl PathCongestionControl {
         };
         let least = if self.is_capacity_known { MIN_ROUND_DURATION } else { MIN_SEARCH_ROUND_DURATION };
         let long = sample.arrival - round.start.arrival >= least;
-        if long && sample.counter - round.start.counter >= packets && self.evaluate_round(&round, sample) {
+        let is_enough = sample.counter - round.start.counter >= packets
+            // A queue is not to go on growing until so many have come.
+            || (!self.is_capacity_known && self.growth_in_search(&round, sample) == QueueGrowth::OfCapacity);
+        if long && is_enough && self.evaluate_round(&round, sample) {
             self.round = None;
         }
     }
@@ -498,51 +519,53 @@ impl PathCongestionControl {
         self.record_recent_rate(received, end.now);
         if self.loss_floor.exceeds_background(losses, end.now < self.slowed_until, limited) {
             self.capacity_exceeded(received, round.max_queue, end.now);
-        } else if !self.is_capacity_known && !limited {
-            match self.is_growth_of_capacity(round, end) {
-                Some(true) => self.capacity_found(start, end),
-                Some(false) => self.raise_capacity(start, end),
-                None => return false,
-            }
-        } else if self.is_busy(round.min_queue) {
-            self.probe_step = 0;
-            self.is_capacity_known = true;
-            let judged = self.update_from_queue(start, end);
-            if !judged && end.arrival - start.arrival < MAX_ROUND_DURATION {
+        } else if self.is_capacity_known {
+            if !self.follow_capacity(round, end, limited) {
                 return false;
             }
-        } else if limited {
-            self.probe_step = if self.is_capacity_known { 0 } else { self.probe_step };
-        } else {
-            let expected = self.expected_growth(start, end);
-            if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND_DURATION {
-                // Too little was sent for a queue to show.
-                return false;
+        } else if !limited {
+            match self.growth_in_search(round, end) {
+                QueueGrowth::None => self.raise_capacity(start, end),
+                QueueGrowth::Undecided => return false,
+                QueueGrowth::OfCapacity => {
+                    self.probe_step = 0;
+                    self.is_capacity_known = true;
+                    self.update_from_queue(start, end);
+                }
             }
-            if round.queue_growth() < expected / 2 { self.raise_capacity(start, end) } else { self.probe_step = 0 }
         }
         self.loss_floor.record_losses(losses);
         true
     }
 
-    /// Whether a queue that has grown tells what the path carries, while that is searched for and far more is sent than is known to
-    /// pass; none while that is not certain. What has become longer by much less than the queue would if no more passed are delays
-    /// that vary with the load: of hosts, and of links that batch.
-    fn is_growth_of_capacity(&self, round: &RateRound, end: &DeliverySample) -> Option<bool> {
-        let (growth, expected) = (round.queue_growth(), self.expected_growth(&round.start, end));
-        if !self.is_busy(round.last_queue) || growth < expected / SLIGHT_GROWTH_DIVISOR {
-            return Some(false);
+    /// Draws the conclusions of a round on a path that has been at its limit; returns whether there were any.
+    fn follow_capacity(&mut self, round: &RateRound, end: &DeliverySample, limited: bool) -> bool {
+        let (start, duration) = (&round.start, end.arrival - round.start.arrival);
+        if self.is_busy(round.min_queue) {
+            self.probe_step = 0;
+            return self.update_from_queue(start, end) || duration >= MAX_ROUND_DURATION;
         }
-        let is_long = end.arrival - round.start.arrival >= MIN_ROUND_DURATION;
-        let is_clear = self.is_busy(expected) && (is_long || growth > expected / CLEAR_GROWTH_DIVISOR);
-        is_clear.then_some(true)
+        if limited {
+            self.probe_step = 0;
+            return true;
+        }
+        let expected = self.expected_growth(start, end);
+        if !self.is_busy(expected) && duration < end.round_trip + MIN_ROUND_DURATION {
+            // Too little was sent for a queue to show.
+            return false;
+        }
+        if round.queue_growth() < expected / 2 {
+            self.raise_capacity(start, end)
+        } else {
+            self.probe_step = 0
+        }
+        true
     }
 
-    /// More was sent than passes, for the first time.
-    fn capacity_found(&mut self, start: &DeliverySample, end: &DeliverySample) {
-        self.probe_step = 0;
-        self.is_capacity_known = true;
-        self.set_capacity(rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes));
+    /// What the queue tells of a path of which nothing is known, to which far more is sent than is known to pass.
+    fn growth_in_search(&self, round: &RateRound, end: &DeliverySample) -> QueueGrowth {
+        let (expected, duration) = (self.expected_growth(&round.start, end), end.arrival - round.start.arrival);
+        QueueGrowth::in_search(round.last_growths(), expected, duration, self.busy_threshold())
     }
 
     /// How much longer the queue would be if the path carried what is believed.
@@ -582,12 +605,13 @@ impl PathCongestionControl {
             return;
         }
         let passed = rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes).min(sent_rate(start, end));
-        let kept_up = passed > 0.97 * self.pacing_rate().as_f64();
+        let kept_up = passed > KEPT_UP_FRACTION * self.pacing_rate().as_f64();
         if passed > self.capacity * 1.01 {
             self.hold_time = MIN_HOLD_DOWN;
         }
         self.set_capacity(passed.max(self.capacity));
-        self.is_capacity_known |= self.capacity >= self.max_bits_per_second();
+        // What is paced at the maximum is measured as a little less.
+        self.is_capacity_known |= self.capacity >= KEPT_UP_FRACTION * self.max_bits_per_second();
         let next = self.probe_step + if self.probe_step < FAR_OFF_STEPS { 1 } else { 2 };
         self.probe_step = if kept_up || !self.is_capacity_known { next.min(MAX_SEARCH_STEPS) } else { 0 };
         self.restart_round(end.now);
@@ -637,6 +661,7 @@ impl PathCongestionControl {
     /// The queue is longer than intended.
     fn queue_overfull(&mut self, sample: &DeliverySample) {
         self.probe_step = 0;
+        self.is_capacity_known = true;
         self.lower_to_slower(sample);
         self.update_noise(sample);
         self.begin_drain(sample);
@@ -707,3 +732,6 @@ impl PathCongestionControl {
         self.gain = 1.0 + (0.4 * missing / feedback).clamp(-0.3, 0.02);
     }
 }
+
+#[cfg(test)]
+mod tests;
