@@ -14,6 +14,7 @@
 //! Rates count IP-layer bits (RFC 5136): packet sizes include the IP header and everything behind it.
 #![forbid(unsafe_code)]
 
+mod back_to_back;
 mod bound;
 mod capacity;
 mod config;
@@ -55,7 +56,7 @@ pub use primed::{Primed, PrimedConfig};
 pub use reason::{ArrivalPattern, Reason};
 pub use rejection::Rejection;
 pub use settings::MethodSettings;
-pub use utilization::{Utilization, UtilizationConfig, UtilizationProbe};
+pub use utilization::{LinkState, Utilization, UtilizationConfig, UtilizationProbe};
 pub use varying_link::{VaryingLink, VaryingLinkConfig, VaryingLinkProbe};
 pub use warning::Warning;
 

@@ -80,9 +80,9 @@ pub trait Method {
     /// The value so far, for a progress display.
     fn current_estimate(&self) -> Option<Rate>;
 
-    /// Between which times after the first packet of the first train those trains were sent that the value rests on; none where it rests on
-    /// all of them.
-    fn value_span(&self) -> Option<(Span, Span)> {
+    /// The first and the last of the trains that the value rests on, by their number in the order of [`record`](Method::record), counted from zero;
+    /// none where it rests on all of them.
+    fn value_trains(&self) -> Option<(usize, usize)> {
         None
     }
 }

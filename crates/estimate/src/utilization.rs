@@ -9,15 +9,17 @@
 //!
 //! It holds for one link only. Where faster links are loaded as well, packets wait there too, and less seems to be left than is.
 //!
-//! It is a look at the link that trains have seen only as long as that keeps its rate: a few full packets back to back at the end tell.
+//! It is a look at the link that others have seen only as long as that keeps its rate: a few pairs of full packets at the end tell, where all
+//! goes well.
 //!
 //! Waiting times are those above the least delay, less the clocks' drift. Stamps are noisy: how short a wait can be told from
 //! none is read from the packets themselves, and what is missed below that is made up for.
 
 mod waits;
 
+use crate::back_to_back::{Gap, PacketGaps};
 use crate::method::Step;
-use crate::stats::{median, random};
+use crate::stats::random;
 use kumade_probe_train::{Estimate, PacketRecord, Segment, Train, TrainRecord};
 use kumade_units::{Rate, Span, Time};
 use waits::{WaitSample, WaitStatistics};
@@ -36,23 +38,26 @@ const MAX_TRAIN_PACKETS: u32 = 250;
 const MIN_PACKETS: usize = 100;
 /// Of so many, enough arrive where one of ten is lost.
 const SAFE_PACKETS: u32 = 112;
-/// Full packets back to back at the end, …
-const BURST_PACKETS: u32 = 10;
-/// … which arrive at the rate that other bursts did, but for this factor, unless the link has another one now. (Of a burst of so few packets, the
-/// median gap may have a packet of cross traffic in it.)
-const MAX_BURST_RATE_RATIO: f64 = 1.25;
+/// Pairs of full packets, sent back to back, at the end, which need no more room in a queue than others do, …
+const PAIRS: u32 = 10;
+/// … the time between which the link takes for so many packets, so that they leave most of it to others, …
+const PACKETS_BETWEEN_PAIRS: i64 = 6;
+/// … and whose packets arrive at the rate of the link, but for this factor, unless it has another one now.
+const MAX_RATE_RATIO: f64 = 1.25;
+/// Packets that arrive closer together than they left, by this factor, were held up by a host and let go.
+const MAX_COMPRESSION_RATIO: f64 = 1.25;
 
 /// What to look at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UtilizationConfig {
-    /// The rate of the link.
+    /// The rate of the link, for all that is known.
     pub rate: Rate,
     /// How long to look.
     pub time: Span,
     /// Of the times at which packets are sent.
     pub seed: u64,
-    /// At which rate bursts of packets of so many bytes have arrived; none where that is not known.
-    pub burst: Option<(u32, Rate)>,
+    /// The largest packet that passes, in bytes.
+    pub max_packet: u32,
 }
 
 /// Looks at how busy the link is. The loop is that of a [`Method`](crate::Method): see the crate's contract.
@@ -64,10 +69,10 @@ pub struct UtilizationProbe {
     samples: Vec<WaitSample>,
     /// Packets that did not arrive.
     lost: usize,
-    /// Whether the burst at the end has been sent.
-    has_sent_burst: bool,
-    /// Whether it showed another rate than those before.
-    has_changed: bool,
+    /// Whether the pairs at the end have been sent.
+    has_sent_pairs: bool,
+    /// What they showed.
+    link_state: LinkState,
     random: u64,
 }
 
@@ -84,6 +89,47 @@ pub struct Utilization {
     pub mean_wait: f64,
     /// The correlation of each wait with the next one, from -1 to 1: none where not queues but stamps or hosts make packets late.
     pub correlation: f64,
+    /// Whether the link still had its rate in the end.
+    pub link_state: LinkState,
+}
+
+/// Whether a link has the rate that it had before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// It has.
+    Same,
+    /// It has another one.
+    Changed,
+    /// Too little of what was sent arrived, or too slowly sent.
+    Unknown,
+}
+
+impl LinkState {
+    /// Whether these may be the rates of one link: more than a factor of 1.25 apart, they are not.
+    pub fn from_rates(one: Rate, other: Rate) -> Self {
+        let is_other = one.max(other).as_f64() > MAX_RATE_RATIO * one.min(other).as_f64();
+        if is_other { LinkState::Changed } else { LinkState::Same }
+    }
+
+    /// What pairs of packets, sent back to back, show of a link that had this rate. Cross traffic only lengthens gaps: so the link is faster if most
+    /// of them are shorter, and slower if even the shortest are longer, and were sent shorter.
+    fn from_pairs(record: &TrainRecord, before: Rate) -> Self {
+        let gaps = pair_gaps(record);
+        let known = gaps.usual().zip(gaps.second_shortest()).filter(|_| gaps.len() * 2 >= PAIRS as usize);
+        let Some((usual, shortest)) = known.filter(|_| !gaps.is_batched()) else { return LinkState::Unknown };
+        let size = record.packets.iter().map(|packet| packet.size).max().unwrap_or_default();
+        let expected = f64::from(size) * 8.0 / before.as_f64().max(1.0);
+        let is_shown = Gap { received: shortest, ..usual }.is_set_by_path();
+        if usual.received * MAX_RATE_RATIO < expected {
+            if usual.ratio() > MAX_COMPRESSION_RATIO { LinkState::Unknown } else { LinkState::Changed }
+        } else if !usual.is_set_by_path() {
+            LinkState::Unknown
+        } else if shortest > expected * MAX_RATE_RATIO {
+            if is_shown { LinkState::Changed } else { LinkState::Unknown }
+        } else {
+            LinkState::Same
+        }
+    }
 }
 
 impl UtilizationConfig {
@@ -99,8 +145,7 @@ impl UtilizationConfig {
 
     /// IP bytes to be sent.
     pub fn bytes(&self) -> u64 {
-        let burst = self.burst.map_or(0, |(size, _)| size * BURST_PACKETS);
-        u64::from(self.packets() * PACKET_BYTES + burst)
+        u64::from(self.packets() * PACKET_BYTES + 2 * PAIRS * self.max_packet)
     }
 
     fn packets(&self) -> u32 {
@@ -122,24 +167,26 @@ impl UtilizationProbe {
             packets_left,
             samples: Vec::new(),
             lost: 0,
-            has_sent_burst: false,
-            has_changed: false,
+            has_sent_pairs: false,
+            link_state: LinkState::Unknown,
             random: config.seed,
         }
     }
 
     /// What to do now. The result is none where the packets do not tell.
     pub fn next(&mut self, _now: Time) -> Step<Option<Utilization>> {
-        let burst = self.config.burst.filter(|_| !self.has_sent_burst);
-        match burst {
+        match self.packets_left {
             _ if !self.config.is_possible() => return Step::Done(None),
-            _ if self.packets_left > 0 => {}
-            Some((first_size, _)) => {
-                self.has_sent_burst = true;
-                let segment = Segment { count: BURST_PACKETS, interval: Span::ZERO, first_size, size_step: 0 };
-                return Step::Send { wait: self.draw_gap(), train: Train { segments: vec![segment] } };
+            0 if self.has_sent_pairs => return Step::Done(self.utilization()),
+            0 => {
+                self.has_sent_pairs = true;
+                let first_size = self.config.max_packet;
+                let packet = |interval| Segment { count: 1, interval, first_size, size_step: 0 };
+                let pair = [packet(Span::ZERO), packet(self.config.service() * PACKETS_BETWEEN_PAIRS)];
+                let segments = std::iter::repeat_n(pair, PAIRS as usize).flatten().collect();
+                return Step::Send { wait: self.draw_gap(), train: Train { segments } };
             }
-            None => return Step::Done(self.utilization()),
+            _ => {}
         }
         let packets = self.packets_left.min(MAX_TRAIN_PACKETS);
         self.packets_left -= packets;
@@ -151,8 +198,8 @@ impl UtilizationProbe {
 
     /// What became of the train that [`next`](Self::next) last asked for.
     pub fn record(&mut self, record: &TrainRecord) {
-        if let Some((_, rate)) = self.config.burst.filter(|_| self.has_sent_burst) {
-            self.has_changed = burst_rate(record).is_some_and(|now| differ(now, rate));
+        if self.has_sent_pairs {
+            self.link_state = LinkState::from_pairs(record, self.config.rate);
             return;
         }
         for packet in &record.packets {
@@ -170,7 +217,7 @@ impl UtilizationProbe {
     }
 
     fn utilization(&self) -> Option<Utilization> {
-        if self.samples.len() < MIN_PACKETS || self.has_changed {
+        if self.samples.len() < MIN_PACKETS {
             return None;
         }
         let own_bytes = self.samples.len() as u64 * u64::from(PACKET_BYTES);
@@ -182,7 +229,14 @@ impl UtilizationProbe {
         let high = 1.0 - (1.0 - read.busy_fraction.high) * arrived;
         let busy = Estimate { high, ..read.busy_fraction };
         let WaitStatistics { queued_fraction: queued, mean_wait, correlation, .. } = read;
-        Some(Utilization { busy_fraction: busy, own_fraction: own, queued_fraction: queued, mean_wait, correlation })
+        Some(Utilization {
+            busy_fraction: busy,
+            own_fraction: own,
+            queued_fraction: queued,
+            mean_wait,
+            correlation,
+            link_state: self.link_state,
+        })
     }
 }
 
@@ -199,20 +253,16 @@ impl Utilization {
     }
 }
 
-/// The rate at which a burst arrived, by the median gap; none where too little of it did.
-fn burst_rate(record: &TrainRecord) -> Option<Rate> {
-    let arrived = |packet: &PacketRecord| Some((packet.received?, packet.size));
-    let gap = |pair: &[PacketRecord]| {
-        let ((before, _), (then, size)) = (arrived(&pair[0])?, arrived(&pair[1])?);
-        Some((then - before).as_secs_f64() / f64::from(size * 8))
-    };
-    let gaps: Vec<f64> = record.packets.windows(2).filter_map(gap).collect();
-    let usual = median(&gaps).filter(|gap| *gap > 0.0 && gaps.len() * 2 >= BURST_PACKETS as usize)?;
-    Some(Rate::from_f64(1.0 / usual))
-}
-
-fn differ(one: Rate, other: Rate) -> bool {
-    one.max(other).as_f64() > MAX_BURST_RATE_RATIO * one.min(other).as_f64()
+/// The gaps within those pairs that arrived whole.
+fn pair_gaps(record: &TrainRecord) -> PacketGaps {
+    let stamps = |packet: &PacketRecord| packet.sent.zip(packet.received);
+    let mut gaps = PacketGaps::default();
+    for pair in record.packets.chunks_exact(2) {
+        if let [Some(before), Some(then)] = [&pair[0], &pair[1]].map(stamps) {
+            gaps.push(Gap { sent: (then.0 - before.0).as_secs_f64(), received: (then.1 - before.1).as_secs_f64() });
+        }
+    }
+    gaps
 }
 
 fn interval(rate: Rate) -> Span {
@@ -224,33 +274,65 @@ fn interval(rate: Rate) -> Span {
 mod tests {
     use super::*;
 
-    /// A look at an idle link that others have seen at 10 Mbit/s, and that passes a burst at this rate in the end.
-    fn look_at_link(rate_in_the_end: Rate) -> Option<Utilization> {
-        let (rate, time) = (Rate::from_mbit(10), Span::from_secs(1));
-        let mut probe = UtilizationProbe::new(UtilizationConfig { rate, time, seed: 3, burst: Some((1500, rate)) });
+    const RATE: Rate = Rate::from_mbit(10);
+
+    /// What a look finds at an idle link of 10 Mbit/s if this becomes of each pair in the end that leaves then: when packets are sent and received.
+    fn look_at_link(deliver: impl Fn(usize, Time) -> [[Option<Time>; 2]; 2]) -> Utilization {
+        let config = UtilizationConfig { rate: RATE, time: Span::from_secs(1), seed: 3, max_packet: 1500 };
+        let mut probe = UtilizationProbe::new(config);
         let mut now = Time::ZERO;
         loop {
             let (wait, train) = match probe.next(now) {
                 Step::Send { wait, train } => (wait, train),
-                Step::Done(found) => return found,
+                Step::Done(found) => return found.unwrap(),
             };
-            let mut free = now;
-            let packets = train.packets().map(|planned| {
-                let sent = now + wait + planned.offset;
-                free = free.max(sent) + rate_in_the_end.time_for(u64::from(planned.size));
-                PacketRecord { size: planned.size, sent: Some(sent), submitted: None, received: Some(free) }
+            let packets = train.packets().enumerate().map(|(number, planned)| {
+                let start = now + wait + planned.offset;
+                let [sent, received] = match planned.size {
+                    1500 => deliver(number / 2, start)[number % 2],
+                    size => [Some(start), Some(start + RATE.time_for(u64::from(size)))],
+                };
+                PacketRecord { size: planned.size, sent, submitted: None, received }
             });
             probe.record(&TrainRecord { packets: packets.collect() });
             now += wait + train.duration() + Span::from_millis(20);
         }
     }
 
+    /// With gaps of so many µs within the pairs, as sent and as received.
+    fn look_at_gaps(sent: i64, received: impl Fn(usize) -> i64) -> Utilization {
+        look_at_link(|pair, start| {
+            let later = |micros| Some(start + Span::from_micros(micros));
+            [[later(0), later(5000)], [later(sent), later(5000 + received(pair))]]
+        })
+    }
+
     #[test]
-    fn a_look_says_nothing_of_a_link_whose_rate_has_changed() {
-        let found = look_at_link(Rate::from_mbit(10)).unwrap();
-        assert!(found.busy_fraction.value < 0.02, "{found:?}");
-        for rate in [5, 14] {
-            assert_eq!(look_at_link(Rate::from_mbit(rate)), None, "{rate} Mbit/s");
-        }
+    fn pairs_in_the_end_tell_whether_the_link_still_has_its_rate() {
+        let shown = |sent, received| look_at_gaps(sent, |_| received).link_state;
+        // Of 1500 bytes: 1.2 ms.
+        assert_eq!(shown(10, 1200), LinkState::Same);
+        assert_eq!([2400, 857].map(|gap| shown(10, gap)), [LinkState::Changed; 2]);
+        // What was found before stands either way.
+        assert!(look_at_gaps(10, |_| 2400).busy_fraction.value < 0.02);
+    }
+
+    /// Beside cross traffic whose packets got into half of the gaps, a link was said to have another rate; and one of 10 Mbit/s before a sender
+    /// that takes 2 ms for a packet.
+    #[test]
+    fn neither_cross_traffic_nor_a_slow_sender_is_a_change_of_the_link() {
+        let beside_others = look_at_gaps(900, |pair| if pair % 3 == 0 { 1250 } else { 2400 });
+        assert_eq!(beside_others.link_state, LinkState::Same);
+        assert_eq!(look_at_gaps(2000, |_| 2000).link_state, LinkState::Unknown);
+        // A host that held packets up lets them go closer together than they left.
+        assert_eq!(look_at_gaps(1000, |_| 500).link_state, LinkState::Unknown);
+    }
+
+    /// What told nothing was taken for what showed no change.
+    #[test]
+    fn pairs_of_which_few_arrive_tell_nothing() {
+        let lost = look_at_link(|_, start| [[Some(start), Some(start)], [Some(start), None]]);
+        let batched = look_at_gaps(10, |_| 0);
+        assert_eq!([lost, batched].map(|found| found.link_state), [LinkState::Unknown; 2]);
     }
 }

@@ -100,6 +100,8 @@ struct PendingTrain {
     direction: Direction,
     purpose: Purpose,
     train: Train,
+    /// When its first packet is sent, by the clock of `now`.
+    start: Time,
     /// How it was laid out over connections, if it is for some of them only.
     layout: Option<EcmpTrainLayout>,
 }
@@ -145,7 +147,7 @@ impl Measurement {
                     let round_trip = self.session.round_trip;
                     let transmission = (round_trip * PACKET_SIZE_ROUND_TRIPS).min(MAX_PACKET_SIZE_TIMEOUT);
                     let timeout = round_trip + transmission.max(PACKET_SIZE_TIMEOUT);
-                    return self.request_train(direction, Purpose::PacketSize, Span::ZERO, train, timeout);
+                    return self.request_train(direction, Purpose::PacketSize, (now, Span::ZERO), train, timeout);
                 }
                 TransportNeed::Failed(failure) => return Step::Failed(failure),
                 TransportNeed::Nothing => {}
@@ -171,11 +173,11 @@ impl Measurement {
 
     /// Reports the record of the train that [`next`](Self::next) requested.
     pub fn train_delivered(&mut self, mut carried: DeliveredTrain) {
-        let Some(PendingTrain { direction, purpose, train, layout }) = self.pending.take() else { return };
+        let Some(PendingTrain { direction, purpose, train, start, layout }) = self.pending.take() else { return };
         self.transport.train_delivered(&carried);
+        let window = carried.window(start);
         let earlier = self.latest_trains.filter(|(to, of, _)| (*to, *of) == (direction, purpose));
-        let window = earlier.map_or(carried.window(), |(.., window)| window.united(carried.window()));
-        self.latest_trains = Some((direction, purpose, window));
+        self.latest_trains = Some((direction, purpose, earlier.map_or(window, |(.., earlier)| earlier.united(window))));
         if self.transport.kind() == Transport::Rake {
             self.recovery_time = carried.recovery_time();
             let connections = self.transport.opened_connections() as usize;
@@ -210,7 +212,7 @@ impl Measurement {
                     probe.record(&carried.record);
                 }
             }
-            Purpose::AvailableBandwidth => self.record_method_train(direction, train, carried),
+            Purpose::AvailableBandwidth => self.record_method_train(direction, train, window, carried),
             Purpose::Policing | Purpose::VaryingLink => self.record_follow_up_train(direction, &carried),
             Purpose::FlowQueueing => {
                 let Phase::FlowQueueing(phase) = &mut self.phase else { return };
@@ -273,11 +275,12 @@ impl Measurement {
         !matches!(self.phase, Phase::Load(_) | Phase::Loading(..) | Phase::Finished)
     }
 
-    fn record_method_train(&mut self, direction: Direction, train: Train, carried: DeliveredTrain) {
+    fn record_method_train(&mut self, direction: Direction, train: Train, window: TimeWindow, carried: DeliveredTrain) {
         self.delays.add_loaded_train(direction, &carried.record);
         let Phase::Available(phase) = &mut self.phase else { return };
-        let AvailablePhase { series, method, current_estimate: so_far, .. } = &mut **phase;
+        let AvailablePhase { series, method, current_estimate: so_far, train_windows, .. } = &mut **phase;
         series.add_method_train(&carried);
+        train_windows.push(window);
         method.record(&carried.record);
         *so_far = method.current_estimate();
         self.events.push_back(Event::Train {
@@ -332,8 +335,13 @@ impl Measurement {
             Phase::Direction(direction) => (self.begin_direction(direction, now), None),
             Phase::LoadBalancing(direction, mut sounding) => {
                 let timeout = self.session.round_trip + DelaySamples::IDLE_TIMEOUT;
-                let step =
-                    self.request_train(direction, Purpose::LoadBalancing, Span::ZERO, sounding.next_train(), timeout);
+                let step = self.request_train(
+                    direction,
+                    Purpose::LoadBalancing,
+                    (now, Span::ZERO),
+                    sounding.next_train(),
+                    timeout,
+                );
                 (Phase::LoadBalancing(direction, sounding), Some(step))
             }
             Phase::NextLink(direction) => match self.ecmp_links.as_ref().and_then(EcmpLinks::unmeasurable_reason) {
@@ -367,7 +375,7 @@ impl Measurement {
         let rounds_left = if direction == Direction::Down { rounds - 1 } else { rounds };
         let train = delay::plan_idle_train(self.session.round_trip);
         let timeout = self.session.round_trip + DelaySamples::IDLE_TIMEOUT;
-        let step = self.request_train(direction, Purpose::IdleDelay, Span::ZERO, train, timeout);
+        let step = self.request_train(direction, Purpose::IdleDelay, (now, Span::ZERO), train, timeout);
         (Phase::IdleDelay(rounds_left, direction.reversed(), end), Some(step))
     }
 
@@ -470,8 +478,15 @@ impl Measurement {
         let bursts = self.transport.kind() == Transport::Udp;
         let method = self.plan.method.build(&Conditions { shaping, max_packet, bursts, budget, seed });
         let series = TrainSeries::new(direction, now);
-        let phase =
-            AvailablePhase { series, method, current_estimate: None, capacity, service_order: None, window: None };
+        let phase = AvailablePhase {
+            series,
+            method,
+            train_windows: Vec::new(),
+            current_estimate: None,
+            capacity,
+            service_order: None,
+            window: None,
+        };
         Phase::Available(Box::new(phase))
     }
 
@@ -489,7 +504,7 @@ impl Measurement {
                 (Phase::Available(Box::new(phase)), Some(step))
             }
             kumade_estimate::Step::Done(outcome) => {
-                phase.window = self.latest_window().map(|all| ValueWindow::of_method(all, phase.method.value_span()));
+                phase.window = ValueWindow::of_method(&phase.train_windows, phase.method.value_trains());
                 match self.policing_probe(&phase, &outcome, now) {
                     Some(probe) => {
                         let look = self.fullness_probe(&phase, &outcome, now);
@@ -632,7 +647,7 @@ impl Measurement {
         let timeout = self.timeout.for_train(&train, so_far);
         let wait = series.time_until_gap(gap.max(self.recovery_time), now);
         self.time_recovered = (self.time_recovered + wait - series.time_until_gap(gap, now)).min(MAX_RECOVERY_TIME);
-        self.request_train(series.direction(), purpose, wait, train, timeout)
+        self.request_train(series.direction(), purpose, (now, wait), train, timeout)
     }
 
     /// The time as methods are to have it, unless one was requested: waiting for connections to recover is none of theirs.
@@ -644,7 +659,7 @@ impl Measurement {
         &mut self,
         direction: Direction,
         purpose: Purpose,
-        wait: Span,
+        (now, wait): (Time, Span),
         train: Train,
         timeout: Span,
     ) -> Step {
@@ -654,7 +669,7 @@ impl Measurement {
         );
         let layout = self.ecmp_links.as_ref().filter(|_| for_link).and_then(|balanced| balanced.lay_out_train(&train));
         let laid_out = layout.as_ref().map_or_else(|| train.clone(), |layout| layout.train.clone());
-        self.pending = Some(PendingTrain { direction, purpose, train, layout });
+        self.pending = Some(PendingTrain { direction, purpose, train, start: now + wait, layout });
         Step::Send(SendRequest { direction, purpose, wait, train: laid_out, timeout })
     }
 }

@@ -71,9 +71,9 @@ impl DeliveredTrain {
         self.record.packets.iter().filter(is_missing).count().saturating_sub(self.unstamped_packets.len())
     }
 
-    /// From when its first packet was sent until it ended.
-    pub(crate) fn window(&self) -> TimeWindow {
-        TimeWindow { began: self.ended - self.sending_time(), ended: self.ended }
+    /// When it was sent, from `start` on. (When it `ended` tells nothing of that where a receiver waited for what was lost.)
+    pub(crate) fn window(&self, start: Time) -> TimeWindow {
+        TimeWindow { began: start, ended: start + self.sending_time() }
     }
 
     /// From the first packet's sending to the last one's.
@@ -95,7 +95,7 @@ impl DeliveredTrain {
 pub(crate) struct TimeWindow {
     /// When the first packet was sent.
     pub(crate) began: Time,
-    /// When the last train ended.
+    /// When the last packet was sent.
     pub(crate) ended: Time,
 }
 
@@ -384,6 +384,21 @@ mod tests {
         let unsent = PacketRecord { size: 1500, sent: None, submitted: None, received: None };
         let held_back = DeliveredTrain::over_connections(TrainRecord { packets: vec![unsent; 20] }, vec![]);
         assert!(held_back.recovery_time() > Span::from_millis(600));
+    }
+
+    /// Of a train whose tail was lost, the receiver gave up after its timeout: the train was said to have begun as much later.
+    #[test]
+    fn a_train_was_sent_when_its_packets_were_however_long_a_receiver_waited_for_lost_ones() {
+        let at = |millis: i64| Time::ZERO + Span::from_millis(millis);
+        let packet = |number: i64| PacketRecord {
+            size: 1500,
+            sent: Some(at(900 + number)),
+            submitted: None,
+            received: Some(at(905 + number)).filter(|_| number < 5),
+        };
+        let record = TrainRecord { packets: (0..=20).map(packet).collect() };
+        let carried = DeliveredTrain { ended: at(700), ..DeliveredTrain::over_connections(record, vec![]) };
+        assert_eq!(carried.window(at(100)), TimeWindow { began: at(100), ended: at(120) });
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::packet_transport::{EcmpLinks, LinksInSeries, link_of_flow, offer_to_l
 use crate::proxy::{HEADER_BYTES, Proxy};
 use crate::train_connections::{TrainConnections, TrainPacketFate};
 use kumade_link::queue::QueueConfig;
-use kumade_link::{CrossConfig, CrossTraffic, Jitter, Link, LinkConfig, Loss, Medium, RateSchedule, Recording};
+use kumade_link::{CrossConfig, CrossTraffic, Jitter, Link, LinkConfig, Loss, Medium, Recording};
 use kumade_packet::DsField;
 use kumade_probe_train::{
     DsFieldArrival, DsFieldRecord, DsFieldTrain, Mark, MarkedArrival, MarkedRecord, MarkedTrain, PacketRecord,
@@ -446,7 +446,7 @@ impl VirtualPath {
                     .unwrap_or(Rate::ZERO);
             }
             let rate = match &hop.config().medium {
-                Some(Medium::Schedule(schedule)) => mean_rate(schedule, from, to),
+                Some(Medium::Schedule(schedule)) => schedule.mean_rate(from, to).as_f64(),
                 _ => hop.config().sustained_rate().map_or(f64::INFINITY, Rate::as_f64),
             };
             let cross = hop.ledger().cross_bytes_between(from, to).unwrap_or(0);
@@ -493,13 +493,6 @@ fn build_link(hop: &PathHop) -> Result<Link<usize>, ConfigError> {
         link.add_cross_traffic(CrossTraffic::new(cross.clone())?);
     }
     Ok(link)
-}
-
-/// The mean of a rate that changes at given times, in bit/s.
-fn mean_rate(schedule: &RateSchedule, from: Time, to: Time) -> f64 {
-    const STEPS: i64 = 1000;
-    let rate = |step| schedule.rate_at(from + (to - from) * (2 * step + 1) / (2 * STEPS)).as_f64();
-    (0..STEPS).map(rate).sum::<f64>() / STEPS as f64
 }
 
 /// What a link whose rate varies leaves from `from` to `to` beside this cross traffic: what it carries of packets of 1500 bytes that

@@ -1,6 +1,6 @@
 use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
-use kumade_measurement::report::{DirectionReport, Warning};
+use kumade_measurement::report::Warning;
 use kumade_measurement::{
     DeliveredTrain, DsFieldRequest, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report,
     SendRequest, TcpConnectionInfo, TrainSeries, detect_proxy,
@@ -127,11 +127,8 @@ impl VirtualPaths {
                     let reports = [&report.up, &report.down].map(Option::as_ref);
                     let windows = Direction::BOTH.map(|direction| {
                         let (from, last) = method_trains[direction as usize].span?;
-                        let stated = |report: &DirectionReport| {
-                            let from = from + Span::from_secs_f64(report.window_start_seconds?);
-                            Some((from, from + Span::from_secs_f64(report.window_seconds?)))
-                        };
-                        Some(reports[direction as usize].and_then(stated).unwrap_or((from, last)))
+                        let report = reports[direction as usize];
+                        Some(report.and_then(|report| report.value_window(from)).unwrap_or((from, last)))
                     });
                     let truth = Direction::BOTH.map(|direction| {
                         let (from, to) = windows[direction as usize]?;

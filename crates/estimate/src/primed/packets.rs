@@ -1,5 +1,6 @@
 //! The packets of one train, and what they show by themselves.
 
+use crate::back_to_back::{Gap, PacketGaps};
 use crate::rejection::Rejection;
 use crate::stats::{mean, median};
 use kumade_probe_train::{PacketRecord, TrainRecord};
@@ -94,6 +95,8 @@ pub(super) fn arrival_rate(points: &[&PacketPoint]) -> f64 {
 /// The packets of one train, ready to be read as soon as capacity and floor are known.
 #[derive(Debug, Clone)]
 pub(super) struct PrimedTrain {
+    /// Of all trains that the method recorded, counted from zero.
+    pub(super) number: usize,
     pub(super) points: Vec<PacketPoint>,
     pub(super) losses: Vec<PacketLoss>,
     /// Of a packet of the body, or of a burst of these.
@@ -112,15 +115,8 @@ pub(super) struct PrimedTrain {
 pub(super) struct Dispersion {
     /// The rate in bit/s, by the median gap: the capacity of the narrow link, if cross traffic is in few gaps.
     pub(super) rate: f64,
-    /// The ratio of the input gap to the output gap: the larger, the more cross traffic can get between the packets.
-    pub(super) gap_ratio: f64,
-}
-
-impl Dispersion {
-    /// Whether the path, not the sender, set the pace.
-    pub(super) fn shows_capacity(&self) -> bool {
-        self.gap_ratio < 0.8
-    }
+    /// The median gap.
+    pub(super) gap: Gap,
 }
 
 impl StampEpoch {
@@ -174,6 +170,7 @@ impl PrimedTrain {
         let (first, body) = record.packets.split_at(prime.clamp(1, record.packets.len()));
         let (size_bits, prime_bits) = (largest(body), largest(first));
         Ok(PrimedTrain {
+            number: 0,
             points,
             losses,
             size_bits,
@@ -203,18 +200,13 @@ impl PrimedTrain {
     /// The prime's dispersion; none where its stamps do not show it.
     pub(super) fn dispersion(&self) -> Option<Dispersion> {
         let pairs = self.points.windows(2).filter(|w| w[1].index < self.prime_packets && w[1].index == w[0].index + 1);
-        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let mut gaps = PacketGaps::default();
         for pair in pairs {
-            let gap = pair[1].sent - pair[0].sent;
-            sent.push(gap);
-            received.push(gap + pair[1].delay - pair[0].delay);
+            let sent = pair[1].sent - pair[0].sent;
+            gaps.push(Gap { sent, received: sent + pair[1].delay - pair[0].delay });
         }
-        // A device that reports packets in batches leaves no gap within one: then only the mean tells.
-        let batched = received.iter().filter(|&&gap| gap < 1e-6).count() * 4 > received.len();
-        let typical = |gaps: &[f64]| if batched { Some(mean(gaps)) } else { median(gaps) };
-        let (sent, received) = (typical(&sent)?, typical(&received)?);
-        let gap_ratio = sent / received;
-        (received > 1e-6).then(|| Dispersion { rate: self.prime_bits / received, gap_ratio })
+        let usual = gaps.usual()?;
+        Some(Dispersion { rate: self.prime_bits / usual.received, gap: usual })
     }
 
     /// The rate at which the prime really left, in bit/s.
@@ -254,11 +246,6 @@ impl PrimedTrain {
     /// Of the first packet that arrived.
     pub(super) fn first_delay(&self) -> Option<f64> {
         self.points.first().map(|first| first.first_packet_delay)
-    }
-
-    /// When the first packet that arrived was sent and the last one, in seconds from the epoch.
-    pub(super) fn sending_seconds(&self) -> [f64; 2] {
-        [self.points.first(), self.points.last()].map(|point| point.map_or(0.0, |point| point.sent))
     }
 
     pub(super) fn prime_points(&self) -> &[PacketPoint] {

@@ -19,7 +19,7 @@ pub(super) struct PathModel {
     pub(super) capacity: Option<f64>,
     /// How far the capacities that single primes showed lie apart: their standard deviation.
     pub(super) capacity_scatter: f64,
-    /// See [`Dispersion::gap_ratio`].
+    /// The largest ratio of an input gap to an output gap of primes that show the capacity.
     pub(super) prime_gap_ratio: f64,
     /// The rate at which most primes passed, where that is far more than the path can keep up: a token bucket.
     pub(super) burst_rate: Option<f64>,
@@ -48,7 +48,7 @@ impl PathModel {
     pub(super) fn from_trains(trains: &[PrimedTrain], scouted: f64, shaping: &Shaping) -> Self {
         let shaper = shaping.shaper();
         let primes: Vec<Dispersion> = trains.iter().filter_map(PrimedTrain::dispersion).collect();
-        let shown: Vec<Dispersion> = primes.iter().copied().filter(Dispersion::shows_capacity).collect();
+        let shown: Vec<Dispersion> = primes.iter().copied().filter(|prime| prime.gap.is_set_by_path()).collect();
         let rates: Vec<f64> = shown.iter().map(|d| d.rate).collect();
         let found = match shaper {
             Some(shaper) => ModelFit::fit_behind_shaper(shaper, trains),
@@ -82,7 +82,11 @@ impl PathModel {
         PathModel {
             capacity: Some(capacity),
             capacity_scatter,
-            prime_gap_ratio: if shaper.is_some() { 0.0 } else { shown.iter().map(|d| d.gap_ratio).fold(0.0, f64::max) },
+            prime_gap_ratio: if shaper.is_some() {
+                0.0
+            } else {
+                shown.iter().map(|d| d.gap.ratio()).fold(0.0, f64::max)
+            },
             burst_rate,
             is_saturated: saturated,
             samples: readings,
@@ -97,30 +101,39 @@ impl PathModel {
     }
 }
 
-/// A link has another rate than before if the newest primes show one that is so many times as high as all before, or as low, and both agree
-/// among themselves more closely. Cross traffic, which gets into few gaps of a prime, makes less of a difference; the rate of a radio link varies
-/// all the time.
+/// Rates of primes are those of different links if they differ by this factor, as in the look at the link's utilization. Cross traffic, which
+/// gets into few gaps of a prime, makes less of a difference (`cargo test -p kumade-sim --test tests steady_links -- --nocapture` counts where
+/// it made more). Those before a change agree as closely; else the rate varies all the time, as that of a radio link does.
 const MIN_CHANGE_RATIO: f64 = 1.25;
-/// So many primes show that, …
+/// So many of the newest primes show a change, since one alone may have met a burst of cross traffic, …
 const CHANGED_PRIMES: usize = 2;
 /// … after so many at least.
 const MIN_PRIMES_BEFORE_CHANGE: usize = 2;
+/// Of those before, one of so many may have been crossed or held up at either end.
+const PRIMES_FOR_ONE_MISREAD: usize = 4;
 
-/// How many trains passed before the link's rate changed; zero where it has not.
+/// How many trains passed before the link's rate changed; zero where it has not. Trains that do not show the rate do not count.
 pub(super) fn trains_before_change(trains: &[PrimedTrain]) -> usize {
-    let rate = |train: &PrimedTrain| {
-        train.dispersion().filter(|prime| prime.shows_capacity() && !train.is_in_bursts).map(|prime| prime.rate)
+    let shown = |train: &PrimedTrain| {
+        train.dispersion().filter(|prime| prime.gap.is_set_by_path() && !train.is_in_bursts).map(|prime| prime.rate)
     };
-    let before = trains.len().saturating_sub(CHANGED_PRIMES);
-    let Some(rates) = trains.iter().map(rate).collect::<Option<Vec<f64>>>() else { return 0 };
-    let (earlier, newest) = rates.split_at(before);
-    let range =
-        |rates: &[f64]| rates.iter().fold((f64::INFINITY, 0.0f64), |(low, high), rate| (rate.min(low), rate.max(high)));
-    let ((low, high), (newest_low, newest_high)) = (range(earlier), range(newest));
+    let (places, rates): (Vec<usize>, Vec<f64>) =
+        trains.iter().enumerate().filter_map(|(place, train)| Some((place, shown(train)?))).unzip();
+    let before = rates.len().saturating_sub(CHANGED_PRIMES);
+    if before < MIN_PRIMES_BEFORE_CHANGE {
+        return 0;
+    }
+    let range = |rates: &[f64]| {
+        let mut sorted = rates.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let left_out = sorted.len() / PRIMES_FOR_ONE_MISREAD;
+        (sorted[left_out], sorted[sorted.len() - 1 - left_out])
+    };
+    let ((low, high), (newest_low, newest_high)) = (range(&rates[..before]), range(&rates[before..]));
     let is_above = |one: f64, other: f64| one > MIN_CHANGE_RATIO * other;
     let varies = is_above(high, low) || is_above(newest_high, newest_low);
     let has_changed = !varies && (is_above(newest_low, high) || is_above(low, newest_high));
-    if has_changed && before >= MIN_PRIMES_BEFORE_CHANGE { before } else { 0 }
+    if has_changed { places[before] } else { 0 }
 }
 
 /// What limits the path, and the trains in its light.
@@ -221,7 +234,7 @@ fn available_bound(readings: &[TrainSample]) -> f64 {
 /// See [`PathModel::burst_rate`]. Primes that came closer together than they left were held up and let go by a machine
 /// that stalled, not by a bucket.
 fn burst_rate(primes: &[Dispersion], capacity: f64) -> Option<f64> {
-    let rates: Vec<f64> = primes.iter().filter(|d| d.gap_ratio < 1.25).map(|d| d.rate).collect();
+    let rates: Vec<f64> = primes.iter().filter(|d| d.gap.ratio() < 1.25).map(|d| d.rate).collect();
     median(&rates).filter(|&rate| rates.len() * 2 > primes.len() && rate > 3.0 * capacity)
 }
 

@@ -25,8 +25,8 @@ const MIN_SENT_PART: f64 = 0.4;
 /// What one train says about the path while it passed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TrainSample {
-    /// When the train's first packet that arrived was sent and its last one, in seconds from the epoch.
-    pub(super) sent: [f64; 2],
+    /// The train's number.
+    pub(super) train: usize,
     /// The body's rate in bit/s.
     pub(super) rate: f64,
     /// The rate in bit/s at which the whole body arrived.
@@ -102,7 +102,7 @@ impl PrimedTrain {
         // Where the sender was held up, the first packet behind finds no queue.
         let idle = busy.iter().skip(usize::from(busy.len() < body.len())).filter(|p| is_idle(p)).count();
         Some(TrainSample {
-            sent: self.sending_seconds(),
+            train: self.number,
             rate,
             arrival_rate: arrival_rate(&body),
             loss_fraction: self.body_loss_fraction(),

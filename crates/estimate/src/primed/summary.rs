@@ -210,13 +210,13 @@ pub(super) fn used_samples(state: &PrimedState) -> Vec<TrainSample> {
     used
 }
 
-/// From when to when the trains were sent that the value rests on, in seconds from the epoch.
-pub(super) fn value_span(state: &PrimedState) -> Option<[f64; 2]> {
-    let sent: Vec<[f64; 2]> = match state.tight_link_search.ceiling_rate() {
-        Some(_) => state.tight_link_search.sending_seconds().collect(),
-        None => used_samples(state).iter().map(|sample| sample.sent).collect(),
+/// The first and the last of the trains that the value rests on, by their numbers.
+pub(super) fn value_trains(state: &PrimedState) -> Option<(usize, usize)> {
+    let numbers: Vec<usize> = match state.tight_link_search.ceiling_rate() {
+        Some(_) => state.tight_link_search.train_numbers().collect(),
+        None => used_samples(state).iter().map(|sample| sample.train).collect(),
     };
-    sent.into_iter().reduce(|all, one| [all[0].min(one[0]), all[1].max(one[1])])
+    numbers.iter().min().copied().zip(numbers.iter().max().copied())
 }
 
 /// Whether many of these overflowed a queue, though trains were made gentler each time.

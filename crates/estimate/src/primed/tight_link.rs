@@ -85,9 +85,9 @@ impl TightLinkSearch {
         self.least_available
     }
 
-    /// When its trains were sent.
-    pub(super) fn sending_seconds(&self) -> impl Iterator<Item = [f64; 2]> + '_ {
-        self.trains.iter().map(PrimedTrain::sending_seconds)
+    /// The numbers of its trains.
+    pub(super) fn train_numbers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.trains.iter().map(|train| train.number)
     }
 
     /// The newest train.

@@ -2,7 +2,7 @@ use crate::accuracy::row::TimelinePacket;
 use kumade_measurement::Event;
 use kumade_measurement::report::DirectionReport;
 use kumade_probe_train::{Train, TrainRecord};
-use kumade_units::{Direction, Span, Time};
+use kumade_units::{Direction, Time};
 
 /// What a measurement reports of itself while it runs. Sender and receiver read the same machine's clock here, so that
 /// their stamps, and the link's, can be compared.
@@ -34,11 +34,7 @@ impl ObservedTrains {
     /// trains on. Where it has none, from that packet to the last one received of these trains. None without time stamps.
     pub(crate) fn truth_window(&self, report: Option<&DirectionReport>) -> Option<(Time, Time)> {
         let (from, last) = self.observed_interval?;
-        let window = report.and_then(|report| report.window_start_seconds.zip(report.window_seconds));
-        let (from, to) = window.map_or((from, last), |(start, seconds)| {
-            let from = from + Span::from_secs_f64(start);
-            (from, from + Span::from_secs_f64(seconds))
-        });
+        let (from, to) = report.and_then(|report| report.value_window(from)).unwrap_or((from, last));
         (to > from).then_some((from, to))
     }
 
@@ -76,6 +72,7 @@ mod tests {
     use kumade_estimate::{Outcome, Reason};
     use kumade_measurement::Cost;
     use kumade_probe_train::{PacketRecord, Segment, Transport};
+    use kumade_units::Span;
 
     fn train() -> Train {
         Train { segments: vec![Segment { count: 3, interval: Span::from_millis(1), first_size: 100, size_step: 0 }] }

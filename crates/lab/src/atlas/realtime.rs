@@ -54,7 +54,8 @@ pub(super) fn measure(
     // are late on any host, which has to do with that; more of them are another path.
     let lateness = network.lateness(Direction::Up, began, to).map_err(RunError::during("read the link's ledger"))?.p99;
     let report = measured.report.unwrap_or_else(|reason| empty_report(transport, reason));
-    let measured = AtlasMeasurement { report, truth: PathTruth::new(path, available), impact: None };
+    let measured =
+        AtlasMeasurement { report, truth: PathTruth::new(path, available, path.sustained_rate), impact: None };
     let verdict = PathResult::evaluate(path, &measured);
     let row = (AtlasRow::new(point, path, &measured, &verdict), verdict);
     Ok(RunOutcome { row, lateness, disturbed: lateness > MAX_UNDISTURBED_LATENESS })

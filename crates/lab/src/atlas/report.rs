@@ -161,7 +161,7 @@ mod tests {
         let left_out: Vec<_> = report.left_out.iter().map(|left_out| left_out.kind.as_str()).collect();
         assert_eq!(
             left_out,
-            ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link", "proxy over udp", "rate-step"]
+            ["batching", "load-balanced", "wifi", "cellular", "elastic", "fast-link", "rate-step", "proxy over udp"]
         );
         assert!(report.to_text().contains("wifi was left out: what its link carries"), "{}", report.to_text());
         assert_eq!(PathAtlasReport::from_json(&report.to_json().unwrap()).unwrap(), report);

@@ -20,7 +20,7 @@ pub struct KernelPathRow {
     pub rates_bits_per_second: Vec<Rate>,
     /// What else was sent through each while it was measured.
     pub cross_bits_per_second: Vec<Rate>,
-    /// What was available in the time that the value is an average over (`window_seconds` of the report);
+    /// What was available in the time that the value is an average over (`window_start_seconds` and `window_seconds` of the report);
     /// without a value, while the method's trains passed.
     pub truth_bits_per_second: Rate,
     /// What was available during the whole measurement.

@@ -87,6 +87,16 @@ impl RateSchedule {
         Rate::from_bits_per_second(self.rate_and_end(time.as_nanos()).0)
     }
 
+    /// The mean rate from one time to a later one; that at `from` where it is not later.
+    pub fn mean_rate(&self, from: Time, to: Time) -> Rate {
+        match (to - from).as_nanos() {
+            nanos @ 1.. => {
+                Rate::from_f64((self.work_until(from, ExactTime::from_time(to)) as f64 / nanos as f64).round())
+            }
+            _ => self.rate_at(from),
+        }
+    }
+
     /// The rate at an instant, and the next at which it may change; that is always later.
     fn rate_and_end(&self, nanos: i64) -> (u64, i64) {
         let elapsed = nanos.saturating_sub(self.origin.as_nanos());
@@ -189,6 +199,13 @@ mod tests {
         assert_eq!(rates(&once, [-9, 1, 5, 6, 8, 1000]), [10, 10, 10, 0, 30, 30]);
         assert_eq!(rates(&again, [0, 5, 7, 10, 1_000_006, 1_000_009]), [10, 0, 30, 10, 0, 30]);
         assert_eq!(again.highest_rate(), Rate::from_mbit(30));
+        let mean =
+            |from: i64, to: i64| again.mean_rate(Time::from_nanos(from * 1_000_000), Time::from_nanos(to * 1_000_000));
+        assert_eq!(
+            [mean(0, 10), mean(4, 8), mean(3, 1_000_003)].map(|rate| rate.bits_per_second() / 1_000_000),
+            [14, 10, 14]
+        );
+        assert_eq!(mean(7, 7), Rate::from_mbit(30));
     }
 
     #[test]

@@ -26,6 +26,9 @@ const MAX_UNSTAMPED_PART: f64 = 0.7;
 const HOST_LIMITED_RATE: Rate = Rate::from_mbit(500);
 /// Where the tight link is not the narrow one, a bucket is slower than this part of the latter; else it is that link itself.
 const MAX_BUCKET_PART: f64 = 0.5;
+/// A bucket that fills at less than this part of the link's rate is not the link: long trains show that rate within a tenth (as in
+/// `MAX_LONG_TRAIN_RATIO` of the look at the link).
+const MIN_PART_OF_LINK: f64 = 0.9;
 /// What arrives of a part of a train may be less than what lasts, by chance.
 const DELIVERED_MARGIN_RATIO: f64 = 1.15;
 /// IP bytes of a direction, unless the user has requested a budget: only links of many Gbit/s take nearly as much.
@@ -152,8 +155,8 @@ pub(crate) fn usable_record(carried: &DeliveredTrain) -> Option<TrainRecord> {
     Some(if carried.connections > 0 { record.until_timeouts() } else { record })
 }
 
-/// What longer trains have found, but for a token bucket that fills as fast as short ones found the link to be: that is the link, for which others
-/// began to send during the first of the longer ones. (Where short ones found no value, a bucket may have passed them as fast as they were sent.)
+/// What longer trains have found, but for a token bucket that fills as fast as short ones found the link to be: that is the link, whose queue
+/// longer ones filled, as where others began to send during the first of them. (Where short ones found no value, a bucket may have passed them as fast as they were sent.)
 pub(crate) fn without_bucket_of_link(found: PolicingResult, outcome: &Outcome) -> PolicingResult {
     match found {
         PolicingResult::Limited(PolicerOrShaper {
@@ -164,12 +167,17 @@ pub(crate) fn without_bucket_of_link(found: PolicingResult, outcome: &Outcome) -
             ..
         }) if excess_action != Some(ExcessAction::Drops)
             && outcome.available.is_some()
-            && outcome.capacity.is_some_and(|link| rate.high >= link) =>
+            && outcome.capacity.is_some_and(|link| is_rate_of_link(rate, link)) =>
         {
             PolicingResult::Overloads { rate: sent_rate, available: None }
         }
         found => found,
     }
+}
+
+/// Whether a bucket fills as fast as a link of this rate, rather than being known so badly that it may.
+fn is_rate_of_link(rate: Estimate<Rate>, link: Rate) -> bool {
+    rate.high >= link && rate.value.as_f64() >= MIN_PART_OF_LINK * link.as_f64()
 }
 
 /// The outcome in the light of the longer trains.
@@ -453,8 +461,12 @@ mod tests {
         let found = without_bucket_of_link(limited(ExcessAction::Delays, rates(94, 98, 103)), &outcome());
         assert_eq!(found, PolicingResult::Overloads { rate: Rate::from_mbit(95), available: None });
         assert_eq!(interpret_policing(&found, outcome()).available, None);
-        let others =
-            [limited(ExcessAction::Delays, rates(48, 50, 52)), limited(ExcessAction::Drops, rates(94, 98, 103))];
+        // The link is not nearer for an interval that is wide: a shaper at four fifths of the line was taken for it.
+        let others = [
+            limited(ExcessAction::Delays, rates(48, 50, 52)),
+            limited(ExcessAction::Drops, rates(94, 98, 103)),
+            limited(ExcessAction::Delays, rates(60, 80, 105)),
+        ];
         for bucket in others {
             assert_eq!(without_bucket_of_link(bucket.clone(), &outcome()), bucket);
         }

@@ -4,12 +4,13 @@
 //! queues of their own. But they see the load of all links, and noise of hosts and receivers as well: what they find idle is idle, but
 //! what they find busy need not be. So where both agree they narrow an interval down; else they lower its low end, if what they saw is a
 //! queue; and they give the value where flows have queues of their own, of which trains see nothing, or where queues are so short that trains
-//! lose packets at any rate, while there is room for a small one. A policer has no part in what they see, so that a longer train must pass then.
+//! lose packets at any rate, while there is room for a small one. They narrow an interval or give a value only where the link is seen to
+//! have the rate still that they are a part of. A policer has no part in what they see, so that a longer train must pass then.
 
 use crate::interpretation::flow_queueing;
 use crate::interpretation::stamp_scatter;
 use kumade_estimate::{
-    Bound, BoundKind, Capacity, Outcome, PolicingResult, Reason, Utilization, UtilizationConfig, Warning,
+    Bound, BoundKind, Capacity, LinkState, Outcome, PolicingResult, Reason, Utilization, UtilizationConfig, Warning,
 };
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span};
@@ -142,7 +143,11 @@ pub(crate) fn interpret_utilization(
 ) -> Outcome {
     let left = found.available_of_link(link);
     match outcome.available {
-        Some(value) => Outcome { available: Some(compare_with_utilization(found, link, lasts, value)), ..outcome },
+        Some(value) => {
+            let state = link_state(found, link, &outcome);
+            Outcome { available: Some(compare_with_utilization(found, (link, state), lasts, value)), ..outcome }
+        }
+        None if found.link_state != LinkState::Same => outcome,
         None if is_flow_queueing(&outcome) && agrees_with_one_link(found, link.value, fair_share) => {
             let mut warnings = outcome.warnings;
             warnings.push(Warning::IdleBesideFlowQueueing);
@@ -180,7 +185,8 @@ pub(crate) fn idle_despite_losses(found: &Utilization, link: &Estimate<Rate>, ou
                 || found.busy_fraction.high < MAX_BUSY_SHARE && found.queued_fraction <= MAX_QUEUED_SHARE_IN_SHORT_QUEUE
         }
     };
-    if !may_explain_losses(outcome) || is_excluded || !is_queue || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS {
+    let is_told = may_explain_losses(outcome) && found.link_state == LinkState::Same;
+    if !is_told || is_excluded || !is_queue || found.mean_wait < MIN_CREDIBLE_WAIT_PACKETS {
         return None;
     }
     let mut warnings = outcome.warnings.clone();
@@ -214,10 +220,23 @@ fn interval_between(left: &Estimate<Rate>, link: &Estimate<Rate>, outcome: &Outc
     (!is_vague_estimate(&all)).then_some(all)
 }
 
+/// Whether the value rests on the look as well: what the look only lowers is still what trains found while they passed.
+pub(crate) fn is_value_of_look(found: &Utilization, link: &Estimate<Rate>, outcome: &Outcome) -> bool {
+    link_state(found, link, outcome) == LinkState::Same
+}
+
+/// Whether the link that was looked at still has the rate of `link`, and is the one that trains have found a value for.
+fn link_state(found: &Utilization, link: &Estimate<Rate>, outcome: &Outcome) -> LinkState {
+    match outcome.capacity.map(|of_trains| LinkState::from_rates(of_trains, link.value)) {
+        Some(LinkState::Changed) => LinkState::Changed,
+        _ => found.link_state,
+    }
+}
+
 /// What trains found, compared with what the link left idle.
 fn compare_with_utilization(
     found: &Utilization,
-    link: &Estimate<Rate>,
+    (link, state): (&Estimate<Rate>, LinkState),
     lasts: bool,
     value: Estimate<Rate>,
 ) -> Estimate<Rate> {
@@ -237,8 +256,12 @@ fn compare_with_utilization(
         true => found.correlation >= MIN_CERTAIN_CORRELATION,
     };
     match lasts {
-        true if is_certain && intervals_overlap(&value, &left) => combine_estimates(&value, &left),
-        true if value.high < left.high => Estimate { high: left.high, ..lower_low_end(&value, &left) },
+        true if is_certain && state == LinkState::Same && intervals_overlap(&value, &left) => {
+            combine_estimates(&value, &left)
+        }
+        true if state != LinkState::Changed && value.high < left.high => {
+            Estimate { high: left.high, ..lower_low_end(&value, &left) }
+        }
         _ => lower_low_end(&value, &left),
     }
 }
@@ -346,7 +369,14 @@ mod tests {
     /// Full packets of one link, without a queue.
     fn busy(low: f64, value: f64, high: f64) -> Utilization {
         let busy = Estimate { value, low, high, confidence: 0.95 };
-        Utilization { busy_fraction: busy, own_fraction: 0.0, queued_fraction: 0.0, mean_wait: 0.5, correlation: 0.1 }
+        Utilization {
+            busy_fraction: busy,
+            own_fraction: 0.0,
+            queued_fraction: 0.0,
+            mean_wait: 0.5,
+            correlation: 0.1,
+            link_state: LinkState::Same,
+        }
     }
 
     /// Beside connections, trains found 1.25 of 2.3 Mbit/s and sparse packets 1.0 to 1.2, where 0.87 were left.
@@ -365,9 +395,9 @@ mod tests {
         let link = Estimate { value: rate, low: rate, high: rate, confidence: 0.95 };
         let looked = Utilization { queued_fraction: 0.5, mean_wait: 0.67, correlation: 0.31, ..busy(0.61, 0.73, 0.84) };
         let value = rates(24, 107, 189);
-        assert_eq!(compare_with_utilization(&looked, &link, true, value), value);
+        assert_eq!(compare_with_utilization(&looked, (&link, LinkState::Same), true, value), value);
         let of_queue = Utilization { correlation: 0.6, ..looked };
-        assert!(compare_with_utilization(&of_queue, &link, true, value).high < value.high);
+        assert!(compare_with_utilization(&of_queue, (&link, LinkState::Same), true, value).high < value.high);
     }
 
     fn capacity() -> Capacity {
@@ -403,6 +433,33 @@ mod tests {
         let both = judged(&found, true, value);
         assert!(both.low > Rate::from_mbit(26) && both.high < Rate::from_mbit(34), "{both:?}");
         assert_eq!(judged(&found, false, value), value);
+    }
+
+    /// A look at a link that had another rate by then narrowed the interval, or gave the value; and one that could not tell narrowed it as well.
+    #[test]
+    fn a_look_at_a_link_that_may_have_changed_only_widens() {
+        let value = rates(20, 30, 40);
+        let of_trains = |capacity| Outcome { capacity: Some(Rate::from_mbit(capacity)), ..outcome(Some(value), None) };
+        let bound = Some(Bound::AtMost(Rate::from_mbit(70), BoundKind::FlowQueueing));
+        for state in [LinkState::Changed, LinkState::Unknown] {
+            let seen = Utilization { link_state: state, ..busy(0.67, 0.7, 0.73) };
+            assert_eq!(judged(&seen, true, value), value);
+            let busier = Utilization { correlation: 0.6, ..Utilization { link_state: state, ..busy(0.86, 0.88, 0.9) } };
+            assert_eq!(judged(&busier, true, value), rates(10, 30, 40));
+            assert!(is_always_busy(&Utilization { link_state: state, correlation: 0.6, ..busy(0.95, 0.97, 1.0) }));
+            let without = outcome(None, bound);
+            assert_eq!(interpret_utilization(&seen, &LINK, true, without.clone(), None), without);
+            let lossy = short_queue(None);
+            assert_eq!(
+                idle_despite_losses(&Utilization { link_state: state, ..busy(0.55, 0.6, 0.65) }, &LINK, &lossy),
+                None
+            );
+            assert!(!is_value_of_look(&seen, &LINK, &of_trains(100)));
+        }
+        // The same where trains were of a link of another rate than the one that is looked at.
+        let seen = busy(0.67, 0.7, 0.73);
+        assert_eq!(interpret_utilization(&seen, &LINK, true, of_trains(60), None).available, Some(value));
+        assert!(!is_value_of_look(&seen, &LINK, &of_trains(60)) && is_value_of_look(&seen, &LINK, &of_trains(95)));
     }
 
     /// Beside a link of 104 Mbit/s that was nearly idle, one of 540 of which 83 were left let small packets wait for 22 µs at most: from 96 to

@@ -80,7 +80,7 @@ impl Measurement {
     ) -> Option<(Estimate<Rate>, UtilizationProbe)> {
         let capacity = &phase.capacity.as_ref()?.capacity;
         let (link, time) = utilization::needed_observation_before_long_train(capacity, outcome)?;
-        Some((link, self.new_utilization_probe(phase, link.value, time, outcome, now)?))
+        Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
     }
 
     pub(super) fn next_fullness(&mut self, mut phase: Box<FullnessPhase>, now: Time) -> (Phase, Option<Step>) {
@@ -102,9 +102,10 @@ impl Measurement {
             }
             kumade_estimate::Step::Done(Some(found)) if utilization::is_always_busy(&found) => {
                 let PolicingPhase { mut available, outcome, .. } = phase.policing_phase;
-                let before = outcome.available;
-                let outcome = utilization::interpret_utilization(&found, &phase.narrow_link, false, outcome, None);
-                available.update_window([before, outcome.available], self.latest_window());
+                let (before, link) = (outcome.available, &phase.narrow_link);
+                let window = self.latest_window().filter(|_| utilization::is_value_of_look(&found, link, &outcome));
+                let outcome = utilization::interpret_utilization(&found, link, false, outcome, None);
+                available.update_window([before, outcome.available], window);
                 (self.end_direction(available, outcome, None, now), None)
             }
             kumade_estimate::Step::Done(_) => (Phase::Policing(Box::new(phase.policing_phase)), None),
@@ -370,16 +371,15 @@ impl Measurement {
             return None;
         }
         let (link, time) = utilization::needed_observation(&found.capacity, &judged.outcome)?;
-        Some((link, self.new_utilization_probe(phase, link.value, time, &judged.outcome, now)?))
+        Some((link, self.new_utilization_probe(phase, link.value, time, now)?))
     }
 
-    /// A look at a link of this rate for so long after this outcome, if the path allows for it, and the budget.
+    /// A look at a link of this rate for so long, if the path allows for it, and the budget.
     fn new_utilization_probe(
         &self,
         phase: &AvailablePhase,
         rate: Rate,
         time: Span,
-        outcome: &Outcome,
         now: Time,
     ) -> Option<UtilizationProbe> {
         let found = phase.capacity.as_ref()?;
@@ -387,9 +387,8 @@ impl Measurement {
         if !is_one_link || phase.series.aggregation().is_batched() {
             return None;
         }
-        // Without a value, they may be of one flow's share.
-        let burst = outcome.available.and(outcome.capacity).map(|rate| (self.transport.max_ethernet_packet(), rate));
-        let config = UtilizationConfig { rate, time, seed: self.plan.seed, burst };
+        let max_packet = self.transport.max_ethernet_packet();
+        let config = UtilizationConfig { rate, time, seed: self.plan.seed, max_packet };
         let bytes = found.cost.bytes + phase.series.bytes() + config.bytes();
         let duration = found.cost.duration + phase.series.cost(now).duration + time;
         let RequestedBudget { bytes: max_bytes, time: max_time } = self.plan.budget;
@@ -418,13 +417,15 @@ impl Measurement {
                     available.replace_window(self.latest_window());
                     return (self.policing_despite_losses(available, judged, outcome, sustained, now), None);
                 }
+                let is_of_look =
+                    found.is_some_and(|found| utilization::is_value_of_look(&found, &link, &judged.outcome));
                 let outcome = match found {
                     Some(found) => {
                         utilization::interpret_utilization(&found, &link, lasts, judged.outcome, judged.fair_share)
                     }
                     None => judged.outcome,
                 };
-                available.update_window([before, outcome.available], self.latest_window());
+                available.update_window([before, outcome.available], self.latest_window().filter(|_| is_of_look));
                 let is_to_last = policing::is_beyond_tried_rate(&outcome, sustained.as_ref());
                 let judged = InterpretedOutcome { outcome, ..judged };
                 (self.policing_or_report(available, judged, sustained, is_to_last, now), None)

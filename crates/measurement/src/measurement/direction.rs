@@ -151,6 +151,9 @@ impl MeasurementContext<'_> {
             phase.series.fastest_arrival().max(phase.capacity.as_ref().and_then(|found| found.fastest_arrival));
         let (cost, window) = (phase.series.cost(now), phase.window);
         let mut capacity = phase.capacity.map(|found| found.report);
+        if let Some(capacity) = capacity.as_mut().filter(|_| self.plan.method.handles_token_bucket()) {
+            capacity.refuse_if_changed(&outcome);
+        }
         if let (Some(capacity), Some(PolicingResult::Limited(limiter))) = (&mut capacity, sustained)
             && !flow_queueing::is_due_to_overtaking(&outcome)
         {

@@ -59,6 +59,8 @@ pub(super) struct CapacityPhase {
 pub(super) struct AvailablePhase {
     pub(super) series: TrainSeries,
     pub(super) method: Box<dyn Method>,
+    /// When each of its trains was sent.
+    pub(super) train_windows: Vec<TimeWindow>,
     /// The method's estimate after the last train.
     pub(super) current_estimate: Option<Rate>,
     /// The result of the capacity phase.
@@ -78,10 +80,13 @@ pub(super) struct ValueWindow {
 }
 
 impl ValueWindow {
-    /// Of a method that sent trains all of this time, of which those count that were sent within this span of it; none for all.
-    pub(super) fn of_method(all: TimeWindow, span: Option<(Span, Span)>) -> Self {
-        let part = |(from, to)| TimeWindow { began: all.began + from, ended: (all.began + to).min(all.ended) };
-        ValueWindow { method_began: all.began, time: span.map_or(all, part) }
+    /// Of a method that sent trains at these times, of which the first and the last one that count have these numbers; none for all. None
+    /// without any.
+    pub(super) fn of_method(trains: &[TimeWindow], used: Option<(usize, usize)>) -> Option<Self> {
+        let (first, last) = (trains.first()?, trains.len() - 1);
+        let used = used.map_or(trains, |(from, to)| &trains[from.min(last)..=to.min(last)]);
+        let time = used.iter().copied().reduce(TimeWindow::united)?;
+        Some(ValueWindow { method_began: first.began, time })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::figures::{Burst, Bytes, Confidence};
 use crate::series::Cost;
-use kumade_estimate::{Capacity, CapacityReason, ExcessAction, Outcome, PolicerOrShaper, Shaper};
+use kumade_estimate::{Capacity, CapacityReason, ExcessAction, LinkState, Outcome, PolicerOrShaper, Shaper};
 use kumade_probe_train::Estimate;
 use kumade_units::Rate;
 use schemars::JsonSchema;
@@ -97,6 +97,18 @@ impl CapacityReport {
         }
     }
 
+    /// Takes in what the method's trains have shown, which were sent after those that told the capacity: where a value rests on trains of a link
+    /// of another rate, it is none any more.
+    pub(crate) fn refuse_if_changed(&mut self, outcome: &Outcome) {
+        let of_trains = outcome.capacity.filter(|_| outcome.available.is_some() && self.shaper.is_none());
+        if let (Some(of_bursts), Some(of_trains)) = (self.bottleneck_bits_per_second, of_trains)
+            && LinkState::from_rates(of_bursts.value, of_trains) == LinkState::Changed
+        {
+            self.bottleneck_bits_per_second = None;
+            self.reason = Some(CapacityReason::TrainsDisagree(of_bursts.value, of_trains));
+        }
+    }
+
     fn has_coarse_stamps(&self) -> bool {
         matches!(self.reason, Some(CapacityReason::CoarseStamps(..)))
     }
@@ -173,6 +185,7 @@ impl fmt::Display for CapacityReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kumade_estimate::Reason;
     use kumade_units::Span;
     use std::collections::BTreeMap;
 
@@ -186,6 +199,14 @@ mod tests {
     }
 
     fn said(bottleneck: Option<Estimate<Rate>>, reason: Option<CapacityReason>, shaper: Option<Shaper>) -> String {
+        capacity_report(bottleneck, reason, shaper).to_string()
+    }
+
+    fn capacity_report(
+        bottleneck: Option<Estimate<Rate>>,
+        reason: Option<CapacityReason>,
+        shaper: Option<Shaper>,
+    ) -> CapacityReport {
         let found = Capacity {
             bottleneck_rate: bottleneck,
             lower_bound: None,
@@ -207,7 +228,34 @@ mod tests {
             trains_rejected: BTreeMap::new(),
         };
         CapacityReport::new(found, false, &Cost { packets: 220, bytes: 330_000, duration: Span::from_millis(240) })
-            .to_string()
+    }
+
+    /// Of a link that had carried 30 Mbit/s when bursts passed, and 10 since, 30 were reported beside a value of the link as it was then.
+    #[test]
+    fn a_capacity_is_none_where_later_trains_show_another_one() {
+        let report = |kilobits: u64, shaper| {
+            let rate = Rate::from_bits_per_second(kilobits * 1000);
+            let available = Some(rates(7_000, 6_900, 7_100));
+            let of_trains =
+                Outcome { available, capacity: Some(rate), ..Outcome::without_value(Reason::NoTrainArrived) };
+            let mut report =
+                CapacityReport { shaper, ..capacity_report(Some(rates(30_000, 29_900, 30_100)), None, None) };
+            report.refuse_if_changed(&of_trains);
+            report
+        };
+        let changed = report(10_000, None);
+        let [before, since] = [30, 10].map(Rate::from_mbit);
+        assert_eq!(changed.bottleneck_bits_per_second, None);
+        assert_eq!(changed.reason, Some(CapacityReason::TrainsDisagree(before, since)));
+        let bucket = ShaperReport {
+            peak_rate: None,
+            committed_rate: rates(30_000, 29_900, 30_100),
+            at_sender: false,
+            burst_bytes: estimate(9_990, 9_900, 10_100),
+        };
+        for kept in [report(29_000, None), report(10_000, Some(bucket))] {
+            assert!(kept.bottleneck_bits_per_second.is_some() && kept.reason.is_none());
+        }
     }
 
     #[test]

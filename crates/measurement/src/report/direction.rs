@@ -6,7 +6,7 @@ use super::warning::Warning;
 use crate::series::Cost;
 use kumade_estimate::{Outcome, Reason, Rejection};
 use kumade_probe_train::{Estimate, Transport};
-use kumade_units::Rate;
+use kumade_units::{Rate, Span, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -83,6 +83,13 @@ pub struct DirectionReport {
 }
 
 impl DirectionReport {
+    /// When the time that the value is an average over began and ended, if the first packet of the method's first train was sent then; none
+    /// without a value.
+    pub fn value_window(&self, method_began: Time) -> Option<(Time, Time)> {
+        let [start, duration] = [self.window_start_seconds?, self.window_seconds?].map(Span::from_secs_f64);
+        Some((method_began + start, method_began + start + duration))
+    }
+
     /// From a method's outcome over this transport; its warnings include those of the transport.
     pub fn new(
         transport: Transport,
@@ -174,7 +181,6 @@ impl fmt::Display for DirectionReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kumade_units::Span;
 
     fn outcome() -> Outcome {
         let [value, low, high] = [94_300_000, 94_100_000, 94_520_000].map(Rate::from_bits_per_second);

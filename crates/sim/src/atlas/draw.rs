@@ -451,7 +451,9 @@ impl DrawnPath {
         let [on, off] =
             [0, 1].map(|_| Span::from_secs_f64(draw_logarithmic(random, PAUSE_RANGE_SECONDS.0, PAUSE_RANGE_SECONDS.1)));
         let sending_part = on.as_secs_f64() / (on + off).as_secs_f64();
-        self.cross_rate = Rate::from_f64((rate.as_f64() * sending_part).round());
+        if self.cross_flows > 0 {
+            self.cross_rate = Rate::from_f64((rate.as_f64() * sending_part).round());
+        }
         CrossKind::OnOff { rate, size: 1500, on, off, periods: PeriodLengths::Fixed }
     }
 
@@ -576,6 +578,10 @@ mod tests {
                 let drawn = DrawnPath::new(kind, seed);
                 drawn.build().unwrap_or_else(|error| panic!("{kind}, seed {seed}: {error}"));
                 drawn.build_return_path().unwrap();
+                let has_schedule = matches!(drawn.hops[0].link.medium, Some(Medium::Schedule(_)));
+                assert!(has_schedule || kind != PathKind::RateStep, "seed {seed}");
+                let is_idle = drawn.cross_rate == Rate::ZERO;
+                assert!(is_idle == (drawn.cross_flows == 0) || kind != PathKind::OnOff, "seed {seed}");
                 assert_eq!(format!("{drawn:?}"), format!("{:?}", DrawnPath::new(kind, seed)));
             }
         }

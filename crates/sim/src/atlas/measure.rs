@@ -6,6 +6,7 @@ use crate::elastic::FlowImpact;
 use crate::run::VirtualPaths;
 use kumade_estimate::MethodSettings;
 use kumade_evidence::EvidenceCollector;
+use kumade_link::Medium;
 use kumade_measurement::report::DirectionReport;
 use kumade_measurement::{Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
 use kumade_probe_train::Transport;
@@ -96,7 +97,11 @@ impl DrawnPath {
             let mean = Rate::from_f64(self.sustained_rate.as_f64() - self.cross_rate.as_f64());
             if self.elastic_flows.is_empty() { mean } else { paths.up.true_available(started, paths.up.now()) }
         };
-        let truth = PathTruth::new(self, measured.truth[0].unwrap_or_else(expected));
+        let carried = match (&self.hops[0].link.medium, measured.windows[0]) {
+            (Some(Medium::Schedule(schedule)), Some((from, to))) => schedule.mean_rate(from, to),
+            _ => self.sustained_rate,
+        };
+        let truth = PathTruth::new(self, measured.truth[0].unwrap_or_else(expected), carried);
         let truth = match measured.windows[0].filter(|_| self.has_ecmp_links) {
             Some((from, to)) => {
                 truth.over_ecmp_links(&paths.up.true_available_per_link(from, to), transport, paths.up.link_of_flow(0))

@@ -77,16 +77,16 @@ impl PathResult {
             estimate_error: report
                 .available_bits_per_second
                 .as_ref()
-                .map(|found| evaluate_estimate(found, report, truth, path)),
+                .map(|found| evaluate_estimate(found, report, truth)),
             refusal_reason: report.reason.as_ref().map(ToString::to_string),
             fault: match &report.available_bits_per_second {
-                Some(found) => evaluate_estimate(found, report, truth, path)
-                    .fault()
-                    .or(fault_over_connections(report, truth, path)),
+                Some(found) => {
+                    evaluate_estimate(found, report, truth).fault().or(fault_over_connections(report, truth))
+                }
                 None => {
                     let share = report.fair_share_bits_per_second.zip(truth.fair_share);
-                    let share = share
-                        .and_then(|(found, truth)| EstimateError::compare(&found, truth, path.sustained_rate).fault());
+                    let share =
+                        share.and_then(|(found, share)| EstimateError::compare(&found, share, truth.carried).fault());
                     let bounds = (report.at_least_bits_per_second, report.at_most_bits_per_second);
                     share.or(EstimateFault::compare_bounds(bounds.0, bounds.1, truth.available))
                 }
@@ -101,15 +101,10 @@ impl PathResult {
 }
 
 /// Where links side by side were found, the value is what one flow can have whichever it takes.
-fn evaluate_estimate(
-    found: &Estimate<Rate>,
-    report: &DirectionReport,
-    truth: &PathTruth,
-    path: &DrawnPath,
-) -> EstimateError {
+fn evaluate_estimate(found: &Estimate<Rate>, report: &DirectionReport, truth: &PathTruth) -> EstimateError {
     match (truth.ecmp_link_range, &report.load_balancing) {
         (Some((worst, best)), Some(_)) => {
-            let [worst, best] = [worst, best].map(|truth| EstimateError::compare(found, truth, path.sustained_rate));
+            let [worst, best] = [worst, best].map(|end| EstimateError::compare(found, end, truth.carried));
             let covers = worst.covers_truth && best.covers_truth;
             if worst.miss_ratio > best.miss_ratio {
                 EstimateError { covers_truth: covers, ..worst }
@@ -117,14 +112,14 @@ fn evaluate_estimate(
                 EstimateError { covers_truth: covers, ..best }
             }
         }
-        _ => EstimateError::compare(found, truth.available, path.sustained_rate),
+        _ => EstimateError::compare(found, truth.available, truth.carried),
     }
 }
 
 /// Of what many flows can have on links side by side.
-fn fault_over_connections(report: &DirectionReport, truth: &PathTruth, path: &DrawnPath) -> Option<EstimateFault> {
+fn fault_over_connections(report: &DirectionReport, truth: &PathTruth) -> Option<EstimateFault> {
     let found = report.load_balancing.as_ref()?.many_flows_bits_per_second?;
-    EstimateError::compare(&found, truth.available, path.sustained_rate).fault()
+    EstimateError::compare(&found, truth.available, truth.carried).fault()
 }
 
 impl KindResults {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct PathTruth {
     /// The sustained rate less cross traffic, or what a link whose rate varies leaves beside it.
     pub available: Rate,
+    /// What the path carries without cross traffic.
+    pub carried: Rate,
     /// What one more flow that is always sending could have, where flows have queues of their own.
     pub fair_share: Option<Rate>,
     /// What one flow can have on the worst and on the best of several links side by side.
@@ -44,11 +46,11 @@ pub enum EstimateFault {
 const MAX_MISS_RATIO: f64 = 0.05;
 
 impl PathTruth {
-    /// From what was available on this path, as its ledger has it.
-    pub fn new(path: &DrawnPath, available: Rate) -> Self {
+    /// From what was available on this path, as its ledger has it, while it carried so much.
+    pub fn new(path: &DrawnPath, available: Rate, carried: Rate) -> Self {
         let equal = path.sustained_rate.as_f64() / f64::from(path.cross_flows + 1);
         let share = || Rate::from_f64(available.as_f64().max(equal));
-        PathTruth { available, fair_share: path.has_flow_queueing.then(share), ecmp_link_range: None }
+        PathTruth { available, carried, fair_share: path.has_flow_queueing.then(share), ecmp_link_range: None }
     }
 
     /// The same where each flow takes one of several links side by side, of which so much is left: one flow sees the link that it
