@@ -38,6 +38,8 @@ const MAX_TRAIN_PACKETS: u32 = 250;
 const MIN_PACKETS: usize = 100;
 /// Of so many, enough arrive where one of ten is lost.
 const SAFE_PACKETS: u32 = 112;
+/// Where the link is busy for so large a part of the time at least, trains that push others aside found what it leaves.
+const MAX_BUSY_FRACTION: f64 = 0.9;
 /// Pairs of full packets, sent back to back, at the end, which need no more room in a queue than others do, …
 const PAIRS: u32 = 10;
 /// … the time between which the link takes for so many packets, so that they leave most of it to others, …
@@ -177,7 +179,7 @@ impl UtilizationProbe {
     pub fn next(&mut self, _now: Time) -> Step<Option<Utilization>> {
         match self.packets_left {
             _ if !self.config.is_possible() => return Step::Done(None),
-            0 if self.has_sent_pairs => return Step::Done(self.utilization()),
+            0 if self.has_sent_pairs || self.is_full() => return Step::Done(self.utilization()),
             0 => {
                 self.has_sent_pairs = true;
                 let first_size = self.config.max_packet;
@@ -208,6 +210,11 @@ impl UtilizationProbe {
                 _ => self.lost += 1,
             }
         }
+    }
+
+    /// Whether nothing can be told of what the link leaves idle, so that its rate does not matter, and others want all of it.
+    fn is_full(&self) -> bool {
+        self.utilization().is_none_or(|found| found.busy_fraction.low > MAX_BUSY_FRACTION)
     }
 
     /// To the next packet: exponentially distributed.

@@ -103,14 +103,13 @@ impl PathModel {
 
 /// Rates of primes are those of different links if they differ by this factor, as in the look at the link's utilization. Cross traffic, which
 /// gets into few gaps of a prime, makes less of a difference (`cargo test -p kumade-sim --test tests steady_links -- --nocapture` counts where
-/// it made more). Those before a change agree as closely; else the rate varies all the time, as that of a radio link does.
+/// it made more). All those before a change agree as closely; else cross traffic makes the difference, or the rate varies all the time, as that of a
+/// radio link does.
 const MIN_CHANGE_RATIO: f64 = 1.25;
 /// So many of the newest primes show a change, since one alone may have met a burst of cross traffic, …
 const CHANGED_PRIMES: usize = 2;
 /// … after so many at least.
 const MIN_PRIMES_BEFORE_CHANGE: usize = 2;
-/// Of those before, one of so many may have been crossed or held up at either end.
-const PRIMES_FOR_ONE_MISREAD: usize = 4;
 
 /// How many trains passed before the link's rate changed; zero where it has not. Trains that do not show the rate do not count.
 pub(super) fn trains_before_change(trains: &[PrimedTrain]) -> usize {
@@ -123,12 +122,8 @@ pub(super) fn trains_before_change(trains: &[PrimedTrain]) -> usize {
     if before < MIN_PRIMES_BEFORE_CHANGE {
         return 0;
     }
-    let range = |rates: &[f64]| {
-        let mut sorted = rates.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let left_out = sorted.len() / PRIMES_FOR_ONE_MISREAD;
-        (sorted[left_out], sorted[sorted.len() - 1 - left_out])
-    };
+    let range =
+        |rates: &[f64]| rates.iter().fold((f64::INFINITY, 0.0f64), |(low, high), rate| (rate.min(low), rate.max(high)));
     let ((low, high), (newest_low, newest_high)) = (range(&rates[..before]), range(&rates[before..]));
     let is_above = |one: f64, other: f64| one > MIN_CHANGE_RATIO * other;
     let varies = is_above(high, low) || is_above(newest_high, newest_low);

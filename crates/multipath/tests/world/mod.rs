@@ -475,7 +475,8 @@ impl Running {
             }
             Source::Burst { .. } => Some(1432),
             Source::SlowStart { max_packets, .. } => {
-                while let Some((_, number)) = self.answers.pop_front_if(|(time, _)| *time <= now) {
+                while self.answers.front().is_some_and(|(time, _)| *time <= now) {
+                    let Some((_, number)) = self.answers.pop_front() else { break };
                     self.first_open = self.first_open.max(number + 1);
                     self.window = (self.window + 1).min(max_packets);
                 }
