@@ -9,8 +9,6 @@ struct Path {
     now: Time,
     sent_bytes: u64,
     queue: Span,
-    /// There is nothing to send in this part of the time.
-    idle: f64,
     reports: VecDeque<DeliverySample>,
 }
 
@@ -22,15 +20,14 @@ impl Path {
     fn new(mbit: f64, max: Option<Rate>) -> Self {
         let now = Time::ZERO;
         let (control, reports) = (PathCongestionControl::new(None, max, now), VecDeque::new());
-        Path { control, bits_per_second: mbit * 1e6, now, sent_bytes: 0, queue: Span::ZERO, idle: 0.0, reports }
+        Path { control, bits_per_second: mbit * 1e6, now, sent_bytes: 0, queue: Span::ZERO, reports }
     }
 
     fn run_until(&mut self, end: Time) {
         while self.now < end {
             self.now += REPORT_INTERVAL;
             if self.now >= self.control.drained_at() {
-                self.sent_bytes +=
-                    (self.control.pacing_rate().bytes_in(REPORT_INTERVAL) as f64 * (1.0 - self.idle)) as u64;
+                self.sent_bytes += self.control.pacing_rate().bytes_in(REPORT_INTERVAL);
             }
             let sent = self.sent_bytes - self.reports.back().map_or(0, |last| last.sent.total_bytes);
             let takes = Span::from_secs_f64(sent as f64 * 8.0 / self.bits_per_second);
@@ -59,8 +56,7 @@ impl Path {
                 number,
                 total_bytes: self.sent_bytes,
                 logged_bytes: self.sent_bytes,
-                idle_time: self.reports.back().map_or(Span::ZERO, |last| last.sent.idle_time)
-                    + Span::from_secs_f64(REPORT_INTERVAL.as_secs_f64() * self.idle),
+                idle_time: Span::ZERO,
                 found_empty_path: false,
                 is_shortened: false,
             },
@@ -75,17 +71,17 @@ impl Path {
     }
 }
 
-fn at(millis: i64) -> Time {
+fn after_millis(millis: i64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
 #[test]
 fn a_search_goes_on_after_the_path_was_away() {
     let mut path = Path::new(1000.0, None);
-    path.run_until(at(200));
+    path.run_until(after_millis(200));
     let before = path.control.capacity();
     path.control.path_interrupted(path.now);
-    path.run_until(at(250));
+    path.run_until(after_millis(250));
     assert!(!path.control.is_capacity_found());
     assert!(
         path.control.pacing_rate().as_f64() > before.as_f64() * 2.0,
@@ -99,7 +95,7 @@ fn a_path_at_its_maximum_is_known_though_a_little_less_is_measured() {
     // It passes a thousandth less than is sent.
     for (max, mbit) in [(20.0, 19.98), (7.3, 7.293)] {
         let mut path = Path::new(mbit, Some(Rate::from_f64(max * 1e6)));
-        path.run_until(at(1000));
+        path.run_until(after_millis(1000));
         assert!(path.control.is_capacity_found(), "{} of {max} Mbit/s", path.control.capacity());
     }
 }
