@@ -5,5 +5,4 @@ pub(crate) mod base_delay;
 pub(crate) mod competition;
 pub(crate) mod control;
 pub(crate) mod queue_delay;
-pub(crate) mod rate_round;
 pub(crate) mod shared_rate;

@@ -2,8 +2,8 @@
 
 use crate::world::*;
 use kumade_link::{CrossKind, SizeMix};
-use kumade_multipath::{PathPolicy, TrafficClass};
-use kumade_units::{Rate, Span, Time};
+use kumade_multipath::PathPolicy;
+use kumade_units::{Rate, Span};
 
 fn bulk(spec: PathSpec) -> World {
     let mut world = World::new(PathPolicy::Weighted, &[spec], 1);
@@ -103,74 +103,6 @@ fn an_unknown_path_is_found_at_once() {
     }
 }
 
-/// Delays that vary by up to 3 ms end no search, and few that vary by 5 ms do: packets keep their order, so that at a higher rate more of them have the delay of one that was
-/// late, as if a queue had begun. docs/overlays.md states
-/// what this prints, and the limits.
-#[test]
-fn an_unknown_path_is_found_at_once_where_delays_vary() {
-    for (mbit, millis) in [(50.0, 2.0), (200.0, 2.0), (1000.0, 0.5), (100.0, 10.0)] {
-        for (jitter, min_share, seed) in
-            [(1, 85.0, 21), (1, 85.0, 22), (3, 80.0, 21), (3, 80.0, 22), (5, 75.0, 21), (5, 75.0, 22)]
-        {
-            let spec = PathSpec { told: None, jitter: Span::from_millis(jitter), ..path(mbit, millis) };
-            let mut world = World::new(PathPolicy::Weighted, &[spec], seed);
-            world.bulk();
-            world.run_until(at(2.0));
-            let (share, queue) = (share(&world, 0.0, 2.0, mbit), world.max_queue_delay(0));
-            println!("{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {share:.1} %, queue of {queue}");
-            assert!(share > min_share, "{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {share} %");
-            assert!(
-                queue < Span::from_millis(60),
-                "{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {queue}"
-            );
-        }
-    }
-}
-
-/// A TCP connection in slow start has nothing to send now and then: what waits meanwhile tells nothing of the path.
-#[test]
-fn a_sender_in_slow_start_ends_no_search() {
-    for (mbit, millis) in [(50.0, 2.0), (200.0, 2.0), (100.0, 10.0)] {
-        for (jitter, seed) in [(0, 21), (1, 21), (3, 21), (3, 22), (5, 21), (5, 22)] {
-            let spec = PathSpec { told: None, jitter: Span::from_millis(jitter), ..path(mbit, millis) };
-            let mut world = World::new(PathPolicy::Weighted, &[spec], seed);
-            let round_trip = spec.delay * 2 + spec.jitter;
-            let max_packets = 10 + 2 * (mbit * 1e6 / 8.0 * round_trip.as_secs_f64() / 1500.0) as u64;
-            let source = Source::SlowStart { answer_delay: spec.delay, max_packets };
-            world.add(source, TrafficClass::Ordered, Time::ZERO, Time::MAX);
-            world.run_until(at(2.0));
-            let (share, queue) = (share(&world, 0.0, 2.0, mbit), world.max_queue_delay(0));
-            println!("{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {share:.1} %, queue of {queue}");
-            assert!(share > 80.0, "{mbit} Mbit/s, {millis} ms, jitter of {jitter} ms, seed {seed}: {share} %");
-        }
-    }
-}
-
-/// Slower than the rate at which the search begins: what is sent before the first reports is too much. A path of 0.1 Mbit/s is taken for one
-/// that has failed before it has answered for a few packets; after 20 s its queue is still long.
-#[test]
-fn an_unknown_path_that_is_slow_is_found_before_its_queue_is_long() {
-    for (mbit, max_queue) in [(0.1, 30.0), (0.5, 0.7), (1.0, 0.25)] {
-        for (jitter, seed) in [(0, 21), (3, 21), (3, 22)] {
-            let jitter = Span::from_millis(jitter);
-            let spec = PathSpec { told: None, jitter, buffer: 1_000_000, ..path(mbit, 20.0) };
-            let mut world = World::new(PathPolicy::Weighted, &[spec], seed);
-            world.bulk();
-            world.run_until(at(20.0));
-            let (most, last) = (world.max_queue_delay(0), world.queue_delay(0));
-            let share = share(&world, 15.0, 20.0, mbit);
-            println!(
-                "{mbit} Mbit/s, jitter of {jitter}, seed {seed}: queue of {most}, of {last} after 20 s; {share:.1} %"
-            );
-            assert!(most < Span::from_secs_f64(max_queue), "{mbit} Mbit/s, jitter of {jitter}, seed {seed}: {most}");
-            assert!(
-                mbit < 0.5 || last < Span::from_millis(50),
-                "{mbit} Mbit/s, jitter of {jitter}, seed {seed}: {last}"
-            );
-        }
-    }
-}
-
 /// The same where the delay varies by as much as the queue at which the path is aimed, or some packets are lost, or the buffer holds little.
 #[test]
 fn an_unknown_path_is_found_within_seconds_where_delays_vary_packets_are_lost_or_buffers_are_small() {
@@ -179,16 +111,15 @@ fn an_unknown_path_is_found_within_seconds_where_delays_vary_packets_are_lost_or
     for (mbit, millis) in [(50.0, 2.0), (50.0, 10.0), (100.0, 25.0)] {
         let spec = unknown(mbit, millis);
         let kinds = [
-            (75.0, PathSpec { jitter: Span::from_millis(2), ..spec }),
-            (40.0, PathSpec { loss: 0.001, ..spec }),
-            (40.0, PathSpec { buffer: quarter(spec), ..spec }),
+            PathSpec { jitter: Span::from_millis(2), ..spec },
+            PathSpec { loss: 0.001, ..spec },
+            PathSpec { buffer: quarter(spec), ..spec },
         ];
-        for (min_first, spec) in kinds {
+        for spec in kinds {
             let mut world = bulk(spec);
             world.run_until(at(10.0));
             let (first, later) = (share(&world, 0.0, 2.0, mbit), share(&world, 5.0, 10.0, mbit));
-            println!("{spec:?}: {first:.1} %, {later:.1} %");
-            assert!(first > min_first && later > 99.0, "{spec:?}: {first} %, {later} %");
+            assert!(first > 40.0 && later > 99.0, "{spec:?}: {first} %, {later} %");
         }
     }
 }

@@ -3,9 +3,7 @@
 use crate::congestion_control::background_loss::{BackgroundLoss, PacketLosses};
 use crate::congestion_control::competition::{CompetitionSample, CompetitiveWindow, OverflowHistory};
 use crate::congestion_control::queue_delay::QueueDelay;
-use crate::congestion_control::rate_round::{
-    DeliverySample, MAX_ROUND_DURATION, QueueGrowth, RateRound, rate_between, sent_rate,
-};
+use crate::path::sent_log::AcknowledgedPackets;
 use kumade_units::{Rate, Span, Time};
 
 /// The rate of one path, found by the traffic that it carries.
@@ -14,15 +12,8 @@ use kumade_units::{Rate, Span, Time};
 /// cross traffic leaves of it); the pace follows that, with a correction that keeps the wait near a small target
 /// ([`PathCongestionControl::target_queue_delay`]). While nothing waits and the path has always had something to send, the pace rises in steps
 /// that double, each of which must have come back before the next, and only where a queue would show by now if the path
-/// carried no more than is believed.
-///
-/// **Search.** While nothing is known of the path, the pace rises 2.5-fold each time, and after shorter steps, which keeps ahead of a sender
-/// in slow start; until the queue grows as it does where less passes than is sent ([`QueueGrowth`]), or is longer than the round trip and than
-/// any host would delay packets ([`MIN_CERTAIN_QUEUE`]). Delays that are longer for another reason end no search. (Slow start with HyStart++, RFC 9406, ends
-/// when a round trip is longer by a threshold, and goes on if a later one is as short as before.) While the sender has nothing to send now and then, a
-/// round tells nothing.
-///
-/// **Queue.** Once the rate is known, a queue that is longer than intended is drained at once: nothing is sent until it is empty, which
+/// carried no more than is believed. While nothing is known of the path, it rises 2.5-fold each time, and after shorter steps, which
+/// keeps ahead of a sender in slow start. A queue that is longer than intended is drained at once: nothing is sent until it is empty, which
 /// costs the path nothing. Once in two seconds it is drained on purpose, so that the delay of the empty path is known anew;
 /// if that turns out to be less than ever, the queue had not been empty, and is drained for twice as long at once. Where
 /// draining does not shorten it, the path has become longer or others fill it, and that delay is the new base.
@@ -92,6 +83,52 @@ pub(crate) struct PathCongestionControl {
     alike_waits: u32,
 }
 
+/// What a report says of a packet and all before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeliverySample {
+    pub now: Time,
+    pub sent: AcknowledgedPackets,
+    /// Its number among all packets that left the path.
+    pub counter: u64,
+    pub arrival: Time,
+    pub round_trip: Span,
+    /// Bytes that have arrived in all, …
+    pub received_bytes: u64,
+    /// … as was concluded from a part of them: while many are lost, that may be too much.
+    pub is_received_estimated: bool,
+    /// Packets lost in all, but for those while the path was down.
+    pub lost_packets: i64,
+    /// Bytes sent after it.
+    pub in_flight_bytes: u64,
+}
+
+/// What has been seen since a sample.
+#[derive(Debug, Clone, Copy)]
+struct RateRound {
+    start: DeliverySample,
+    first_queue: Span,
+    last_queue: Span,
+    min_queue: Span,
+    max_queue: Span,
+}
+
+impl RateRound {
+    fn new(start: &DeliverySample, queue: Span) -> Self {
+        RateRound { start: *start, first_queue: queue, last_queue: queue, min_queue: queue, max_queue: queue }
+    }
+
+    fn record_queue(&mut self, queue: Span) {
+        self.last_queue = queue;
+        self.min_queue = self.min_queue.min(queue);
+        self.max_queue = self.max_queue.max(queue);
+    }
+
+    /// By how much the queue has become longer.
+    fn queue_growth(&self) -> Span {
+        self.last_queue - self.first_queue
+    }
+}
+
 /// The first raise may lead to a queue of this length before that is known; each further one to twice that, …
 const OVERSHOOT_SECONDS: f64 = 0.003;
 /// … up to this many times the rate.
@@ -104,14 +141,10 @@ const MIN_BITS_PER_SECOND: f64 = 16e3;
 /// Of so many packets one is lost, where estimates of what has arrived are not relied on.
 const MIN_PACKETS_PER_LOSS: u64 = 50;
 const MIN_ROUND_DURATION: Span = Span::from_millis(40);
-/// While nothing is known of a path, what a round finds is one of a series in which each is 2.5 times the last: two reports more
-/// (`MIN_REPORT_INTERVAL`) show whether the queue grows at all, and whether it is of the capacity is left open until it is certain.
+/// While nothing is known of a path, what a round finds is one of a series in which each is 2.5 times the last: two reports show whether a
+/// queue has begun, and the pace leaves 1 Mbit/s in a tenth of a second where round trips are short.
 const MIN_SEARCH_ROUND_DURATION: Span = Span::from_millis(10);
-/// What passes at this part of the pace keeps up with it: delays that vary by [`TARGET_QUEUE_DELAY`] change what passes in
-/// [`MIN_ROUND_DURATION`] by 2.5 %.
-const KEPT_UP_FRACTION: f64 = 0.97;
-/// No host, and no link that batches, delays packets for so long time and again: where nothing is known of a path, this is a queue.
-const MIN_CERTAIN_QUEUE: Span = Span::from_millis(100);
+const MAX_ROUND_DURATION: Span = Span::from_millis(500);
 const MIN_ROUND_PACKETS: u64 = 16;
 const MIN_BUSY_PERIOD: Span = Span::from_millis(10);
 const MIN_BUSY_PACKETS: u64 = 6;
@@ -255,7 +288,7 @@ impl PathCongestionControl {
         self.busy_period = None;
         self.competition = None;
         self.contrary_drains = 0;
-        self.probe_step = if self.is_capacity_known { 0 } else { MAX_SEARCH_STEPS };
+        self.probe_step = 0;
         self.gain = 1.0;
         self.delay_tracker.queue_drained();
     }
@@ -270,19 +303,15 @@ impl PathCongestionControl {
             sample.sent.found_empty_path && self.competition.is_none(),
             sample.now,
         );
-        self.update_clear_time(sample, queue);
+        // It waits, it is transmitted itself, and so is what was sent after it.
+        self.bottleneck_clear_at =
+            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
         if sample.sent.found_empty_path {
             self.last_empty_path = sample.now;
             self.check_base_delay(queue);
             self.check_drain(sample.now);
         }
         queue
-    }
-
-    /// It waits, it is transmitted itself, and so is what was sent after it.
-    fn update_clear_time(&mut self, sample: &DeliverySample, queue: Span) {
-        self.bottleneck_clear_at =
-            sample.sent.time + queue + self.capacity().time_for(sample.in_flight_bytes + u64::from(sample.sent.size));
     }
 
     /// Takes what a report says.
@@ -314,9 +343,7 @@ impl PathCongestionControl {
             return;
         }
         self.record_round(sample, queue);
-        // The capacity may be another one by now.
-        self.update_clear_time(sample, queue);
-        if self.delay_tracker.queue_delay() > self.drain_threshold(sample) {
+        if self.delay_tracker.queue_delay() > self.max_queue_delay() {
             self.queue_overfull(sample);
         } else if sample.now - self.last_empty_path > DRAIN_INTERVAL && sample.now >= self.drained_at {
             self.last_empty_path = sample.now;
@@ -368,8 +395,8 @@ impl PathCongestionControl {
     fn check_competition(&mut self, sample: &DeliverySample, queue: Span) {
         let threshold = self.max_queue_delay();
         let is_contrary = match self.competition {
-            // It may be one's own, which could not be drained; where nothing is known of the path, nobody knows when it is.
-            None if !self.is_capacity_known || sample.now - self.overestimated_until < SLOWED_PERIOD => return,
+            // It may be one's own, which could not be drained.
+            None if sample.now - self.overestimated_until < SLOWED_PERIOD => return,
             None => queue > self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()),
             // A short queue tells nothing of who has filled it.
             Some(_) if self.drained_queue < threshold * 2 => return,
@@ -433,21 +460,8 @@ impl PathCongestionControl {
         self.target_queue_delay() * 3 + self.delay_noise.max(self.delay_tracker.variation()) * 2
     }
 
-    /// A longer queue is drained at once. While the capacity is searched for, what a host or a batching link may delay is left to the round.
-    fn drain_threshold(&self, sample: &DeliverySample) -> Span {
-        if self.is_capacity_known {
-            return self.max_queue_delay();
-        }
-        MIN_CERTAIN_QUEUE.max(sample.round_trip - self.delay_tracker.queue_delay())
-    }
-
     fn is_busy(&self, queue: Span) -> bool {
-        queue > self.busy_threshold()
-    }
-
-    /// Delays vary by no more than that while nothing waits.
-    fn busy_threshold(&self) -> Span {
-        self.target_queue_delay() / 3 + self.delay_noise.max(self.delay_tracker.variation())
+        queue > self.target_queue_delay() / 3 + self.delay_noise.max(self.delay_tracker.variation())
     }
 
     /// While packets wait, they arrive at the rate of the path, whatever the pace was. When far more is sent, that is not
@@ -498,10 +512,7 @@ impl PathCongestionControl {
         };
         let least = if self.is_capacity_known { MIN_ROUND_DURATION } else { MIN_SEARCH_ROUND_DURATION };
         let long = sample.arrival - round.start.arrival >= least;
-        let is_enough = sample.counter - round.start.counter >= packets
-            // A queue is not to go on growing until so many have come.
-            || (!self.is_capacity_known && self.growth_in_search(&round, sample) == QueueGrowth::OfCapacity);
-        if long && is_enough && self.evaluate_round(&round, sample) {
+        if long && sample.counter - round.start.counter >= packets && self.evaluate_round(&round, sample) {
             self.round = None;
         }
     }
@@ -519,53 +530,27 @@ impl PathCongestionControl {
         self.record_recent_rate(received, end.now);
         if self.loss_floor.exceeds_background(losses, end.now < self.slowed_until, limited) {
             self.capacity_exceeded(received, round.max_queue, end.now);
-        } else if self.is_capacity_known {
-            if !self.follow_capacity(round, end, limited) {
+        } else if self.is_busy(round.min_queue) {
+            self.probe_step = 0;
+            self.is_capacity_known = true;
+            let judged = self.update_from_queue(start, end);
+            if !judged && end.arrival - start.arrival < MAX_ROUND_DURATION {
                 return false;
             }
-        } else if !limited {
-            match self.growth_in_search(round, end) {
-                QueueGrowth::None => self.raise_capacity(start, end),
-                QueueGrowth::Undecided => return false,
-                QueueGrowth::OfCapacity => {
-                    self.probe_step = 0;
-                    self.is_capacity_known = true;
-                    self.update_from_queue(start, end);
-                }
+        } else if limited {
+            self.probe_step = if self.is_capacity_known { 0 } else { self.probe_step };
+        } else if !self.is_capacity_known {
+            self.raise_capacity(start, end);
+        } else {
+            let expected = self.expected_growth(start, end);
+            if !self.is_busy(expected) && end.arrival - start.arrival < end.round_trip + MIN_ROUND_DURATION {
+                // Too little was sent for a queue to show.
+                return false;
             }
+            if round.queue_growth() < expected / 2 { self.raise_capacity(start, end) } else { self.probe_step = 0 }
         }
         self.loss_floor.record_losses(losses);
         true
-    }
-
-    /// Draws the conclusions of a round on a path that has been at its limit; returns whether there were any.
-    fn follow_capacity(&mut self, round: &RateRound, end: &DeliverySample, limited: bool) -> bool {
-        let (start, duration) = (&round.start, end.arrival - round.start.arrival);
-        if self.is_busy(round.min_queue) {
-            self.probe_step = 0;
-            return self.update_from_queue(start, end) || duration >= MAX_ROUND_DURATION;
-        }
-        if limited {
-            self.probe_step = 0;
-            return true;
-        }
-        let expected = self.expected_growth(start, end);
-        if !self.is_busy(expected) && duration < end.round_trip + MIN_ROUND_DURATION {
-            // Too little was sent for a queue to show.
-            return false;
-        }
-        if round.queue_growth() < expected / 2 {
-            self.raise_capacity(start, end)
-        } else {
-            self.probe_step = 0
-        }
-        true
-    }
-
-    /// What the queue tells of a path of which nothing is known, to which far more is sent than is known to pass.
-    fn growth_in_search(&self, round: &RateRound, end: &DeliverySample) -> QueueGrowth {
-        let (expected, duration) = (self.expected_growth(&round.start, end), end.arrival - round.start.arrival);
-        QueueGrowth::in_search(round.last_growths(), expected, duration, self.busy_threshold())
     }
 
     /// How much longer the queue would be if the path carried what is believed.
@@ -605,13 +590,11 @@ impl PathCongestionControl {
             return;
         }
         let passed = rate_between(start, end, end.sent.total_bytes - start.sent.total_bytes).min(sent_rate(start, end));
-        let kept_up = passed > KEPT_UP_FRACTION * self.pacing_rate().as_f64();
+        let kept_up = passed > 0.97 * self.pacing_rate().as_f64();
         if passed > self.capacity * 1.01 {
             self.hold_time = MIN_HOLD_DOWN;
         }
         self.set_capacity(passed.max(self.capacity));
-        // What is paced at the maximum is measured as a little less.
-        self.is_capacity_known |= self.capacity >= KEPT_UP_FRACTION * self.max_bits_per_second();
         let next = self.probe_step + if self.probe_step < FAR_OFF_STEPS { 1 } else { 2 };
         self.probe_step = if kept_up || !self.is_capacity_known { next.min(MAX_SEARCH_STEPS) } else { 0 };
         self.restart_round(end.now);
@@ -723,7 +706,7 @@ impl PathCongestionControl {
     fn update_pacing_rate(&mut self, round_trip: Span) {
         let queue = self.delay_tracker.queue_delay();
         let feedback = round_trip.as_secs_f64() + 0.02;
-        if self.probe_step > 0 && !(self.is_capacity_known && self.is_busy(queue)) {
+        if self.probe_step > 0 && !self.is_busy(queue) {
             let first = OVERSHOOT_SECONDS / (feedback + MIN_ROUND_DURATION.as_secs_f64());
             self.gain = (1.0 + first * f64::from(1 << (self.probe_step - 1))).min(MAX_GAIN_FACTOR);
             return;
@@ -733,5 +716,13 @@ impl PathCongestionControl {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// At which the packets between two left.
+fn sent_rate(start: &DeliverySample, end: &DeliverySample) -> f64 {
+    (end.sent.total_bytes - start.sent.total_bytes) as f64 * 8.0
+        / (end.sent.time - start.sent.time).as_secs_f64().max(1e-6)
+}
+
+/// Of so many bytes between the arrivals of two packets.
+fn rate_between(start: &DeliverySample, end: &DeliverySample, bytes: u64) -> f64 {
+    bytes as f64 * 8.0 / (end.arrival - start.arrival).as_secs_f64().max(1e-6)
+}

@@ -1,7 +1,6 @@
 //! A path on which several threads send: one pace, one rate.
 
-use crate::congestion_control::control::PathCongestionControl;
-use crate::congestion_control::rate_round::DeliverySample;
+use crate::congestion_control::control::{DeliverySample, PathCongestionControl};
 use crate::congestion_control::shared_rate::SharedRateView;
 use crate::path::sent_log::{AcknowledgedPackets, SentPacket};
 use kumade_units::{Rate, Span, Time};

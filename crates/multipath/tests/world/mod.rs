@@ -11,7 +11,6 @@ use kumade_multipath::{
 use kumade_units::{Rate, Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
 
 /// A path as it is.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +43,6 @@ pub enum Source {
     Paced { size: u32, interval: Span },
     /// So many bytes at once.
     Burst { bytes: u64 },
-    /// As a TCP connection in slow start: each full packet that has arrived is answered after a delay, and lets two leave, until so many are
-    /// on their way.
-    SlowStart { answer_delay: Span, max_packets: u64 },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -91,24 +87,16 @@ struct Way {
     back: Link<PathReport>,
     receiver: PathReceiver,
     cut: bool,
-    /// The longest that a packet has had to wait in its queue.
-    max_queue_delay: Span,
 }
 
 struct Running {
     flow: Flow,
     next: Time,
     number: u64,
-    /// In slow start: packets that may be on their way, the first that may still be, and when answers come, up to which packet.
-    window: u64,
-    first_open: u64,
-    answers: VecDeque<(Time, u64)>,
 }
 
 /// The far end's clock differs by this.
 const CLOCK_OFFSET: Span = Span::from_secs(-1_000_000);
-/// RFC 6928.
-const INITIAL_WINDOW_PACKETS: u64 = 10;
 /// Packets that a bulk source keeps waiting.
 const BACKLOG: usize = 40;
 
@@ -209,8 +197,7 @@ impl World {
 
     pub fn add(&mut self, source: Source, class: TrafficClass, start: Time, stop: Time) -> usize {
         let flow = Flow { source, class, start, stop };
-        let (window, answers) = (INITIAL_WINDOW_PACKETS, VecDeque::new());
-        self.flows.push(Running { flow, next: start, number: 0, window, first_open: 0, answers });
+        self.flows.push(Running { flow, next: start, number: 0 });
         self.flows.len() - 1
     }
 
@@ -246,16 +233,6 @@ impl World {
 
     pub fn status(&self, path: u8) -> kumade_multipath::PathStatus {
         self.bond.status(id(path)).unwrap()
-    }
-
-    /// The longest that a packet has waited in a path's queue.
-    pub fn max_queue_delay(&self, path: usize) -> Span {
-        self.ways[path].max_queue_delay
-    }
-
-    /// How long what waits in a path's queue takes.
-    pub fn queue_delay(&self, path: usize) -> Span {
-        self.ways[path].queue_delay()
     }
 
     pub fn is_up(&self, path: u8) -> bool {
@@ -332,8 +309,6 @@ impl World {
                 let way = &mut self.ways[sent.path.index()];
                 if !way.cut {
                     let _ = way.forward.offer(wire, bytes, self.now);
-                    let queue = way.queue_delay();
-                    way.max_queue_delay = way.max_queue_delay.max(queue);
                 }
             }
             while let Some(event) = self.bond.poll_event() {
@@ -361,10 +336,6 @@ impl World {
                 if let Some(packet) = packet {
                     let delay = self.now - packet.offered;
                     let Packet { flow, number, size, .. } = packet;
-                    let running = &mut self.flows[flow];
-                    if let Source::SlowStart { answer_delay, .. } = running.flow.source {
-                        running.answers.push_back((self.now + answer_delay, number));
-                    }
                     self.arrived.push(Arrived { time: self.now, flow, path, bytes: size + OVERHEAD, delay, number });
                 }
             }
@@ -430,15 +401,11 @@ impl Way {
         };
         let forward = Link::new(config.clone().validate().unwrap());
         let back = Link::new(LinkConfig { seed: seed + 1, ..config.clone() }.validate().unwrap());
-        Way { forward, back, config, receiver: PathReceiver::new(), cut: false, max_queue_delay: Span::ZERO }
+        Way { forward, back, config, receiver: PathReceiver::new(), cut: false }
     }
 }
 
 impl Way {
-    fn queue_delay(&self) -> Span {
-        self.config.rate.map_or(Span::ZERO, |rate| rate.time_for(self.forward.queued_bytes()))
-    }
-
     fn report_time(&self) -> Option<Time> {
         self.receiver.deadline().map(|deadline| deadline - CLOCK_OFFSET)
     }
@@ -453,10 +420,6 @@ impl Running {
         let more = match self.flow.source {
             Source::Bulk => self.next < Time::MAX,
             Source::Paced { .. } => true,
-            Source::SlowStart { .. } if self.number - self.first_open >= self.window => {
-                return self.answers.front().map(|(time, _)| *time);
-            }
-            Source::SlowStart { .. } => true,
             Source::Burst { bytes } => self.number * 1432 < bytes,
         };
         (more && self.next < self.flow.stop).then_some(self.next)
@@ -474,14 +437,6 @@ impl Running {
                 Some(size)
             }
             Source::Burst { .. } => Some(1432),
-            Source::SlowStart { max_packets, .. } => {
-                while self.answers.front().is_some_and(|(time, _)| *time <= now) {
-                    let Some((_, number)) = self.answers.pop_front() else { break };
-                    self.first_open = self.first_open.max(number + 1);
-                    self.window = (self.window + 1).min(max_packets);
-                }
-                Some(1432)
-            }
         }
     }
 }
