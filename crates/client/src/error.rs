@@ -190,6 +190,8 @@ pub enum Error {
 
 /// The [kind](Error::kind) of [`Error::HostInUse`].
 pub const HOST_IN_USE: &str = "host-in-use";
+/// The [kind](Error::kind) of [`Error::DeadlineExceeded`].
+pub const DEADLINE_EXCEEDED: &str = "deadline-exceeded";
 
 impl Error {
     /// Its name for programs, such as `connect`.
@@ -214,7 +216,7 @@ impl Error {
             Error::PathFillingUnsupported { .. } => "cannot-load",
             Error::HostInUse { .. } => HOST_IN_USE,
             Error::Cancelled => "cancelled",
-            Error::DeadlineExceeded { .. } => "deadline-exceeded",
+            Error::DeadlineExceeded { .. } => DEADLINE_EXCEEDED,
         }
     }
 

@@ -68,7 +68,7 @@ pub use cancel::CancelToken;
 pub use client::measure;
 pub use clocks::NtpServer;
 pub use config::MeasureConfig;
-pub use error::{Error, HOST_IN_USE};
+pub use error::{DEADLINE_EXCEEDED, Error, HOST_IN_USE};
 pub use family::Family;
 pub use hint::Hint;
 pub use host_claim::{HostClaimConfig, IfHeld};

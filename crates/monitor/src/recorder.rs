@@ -24,14 +24,14 @@ use crate::page::{MeasureRequest, PairNumbers};
 use crate::pair_recorder::{BusyTime, PairRecorder};
 use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
-use crate::schedule::{Schedule, ScheduleStep};
+use crate::schedule::{Schedule, ScheduleStep, planner_outcome};
 use crate::status::{MissedRun, MonitorStatus, RemoteWriteStatus, SCHEMA, ScheduleStatus, ScheduledRun};
 use kumade_archive::{
     AnyStore, Archive, ArchiveError, AuditEntry, Batch, Event, Family, Gap, Health, HostId, NewRun, PairId, Reader,
 };
-use kumade_client::{EndedMeasurement, HOST_IN_USE, RunningMeasurement};
+use kumade_client::{EndedMeasurement, RunningMeasurement};
 use kumade_net::clock::{self, RealtimeOffset};
-use kumade_planner::{Outcome, Plan, Refusal, RunId, Token, TokenRecord};
+use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use mesh_state::MeshState;
 use opening::{earlier_runs, open_pairs};
@@ -431,11 +431,9 @@ impl Recorder {
     fn end_run(&mut self) {
         let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
-        let refusal = outcome.as_ref().err().filter(|error| error.kind == HOST_IN_USE);
-        let refusal = refusal.map(|error| Outcome::Refused(Refusal::Claimed(error.message.clone())));
-        let failure = || outcome.as_ref().err().map(|error| Outcome::Failed(error.message.clone()));
-        let is_refused = refusal.is_some();
-        self.schedule.end(token, refusal.or_else(failure).unwrap_or(Outcome::Finished), clock::monotonic());
+        let told = planner_outcome(&outcome);
+        let is_refused = matches!(told, Outcome::Refused(_));
+        self.schedule.end(token, told, clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
         // It has not been measured, and is planned again.
         if is_refused {

@@ -3,12 +3,24 @@
 
 use crate::config::MonitoredTarget;
 use kumade_archive::{HostId, Run as ArchivedRun};
+use kumade_client::report::ErrorReport;
+use kumade_client::{DEADLINE_EXCEEDED, HOST_IN_USE};
 use kumade_planner::{
     Agent, AgentId, AgentMessage, AgentOutput, Class, ClassId, Coordinator, CoordinatorInput, CoordinatorOutput,
-    DurationHistory, Grant, HeldGrant, Outcome, Plan, PlanError, PlannedAgent, RequestError, Resource, ResourceId,
-    ResourceKind, Run, RunId, RunKind, ScheduleView, Token, TokenRecord, Waiting,
+    DurationHistory, Grant, HeldGrant, Outcome, Plan, PlanError, PlannedAgent, Refusal, RequestError, Resource,
+    ResourceId, ResourceKind, Run, RunId, RunKind, ScheduleView, Token, TokenRecord, Waiting,
 };
 use kumade_units::{Span, Time};
+
+/// What the planner is told of a measurement that ended so. Its deadline is the end of its slot.
+pub(crate) fn planner_outcome<T>(outcome: &Result<T, ErrorReport>) -> Outcome {
+    match outcome {
+        Ok(_) => Outcome::Finished,
+        Err(error) if error.kind == HOST_IN_USE => Outcome::Refused(Refusal::Claimed(error.message.clone())),
+        Err(error) if error.kind == DEADLINE_EXCEEDED => Outcome::CutOff,
+        Err(error) => Outcome::Failed(error.message.clone()),
+    }
+}
 
 /// Decides when which target is measured. Mutate, then drain [`next_step`](Self::next_step).
 #[derive(Debug)]
@@ -192,4 +204,20 @@ pub(crate) fn plan<'t>(targets: impl IntoIterator<Item = (HostId, &'t MonitoredT
         });
     }
     plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that took longer than its slot was said to have failed, so that the next slot was no longer.
+    #[test]
+    fn the_end_of_a_slot_is_no_failure() {
+        let error = |kind: &str| ErrorReport { kind: kind.to_owned(), message: "words".to_owned(), hint: None };
+        let outcome = |kind| planner_outcome::<()>(&Err(error(kind)));
+        assert_eq!(outcome(DEADLINE_EXCEEDED), Outcome::CutOff);
+        assert_eq!(outcome(HOST_IN_USE), Outcome::Refused(Refusal::Claimed("words".to_owned())));
+        assert_eq!(outcome("lost"), Outcome::Failed("words".to_owned()));
+        assert_eq!(planner_outcome(&Ok(())), Outcome::Finished);
+    }
 }

@@ -123,9 +123,10 @@ pub enum Refusal {
 }
 
 impl Outcome {
-    /// Whether the run was tried as far as the planner can bring it: a run that failed is not repeated before its next cycle.
+    /// Whether the run was tried as far as the planner can bring it: a run that failed is not repeated before its next cycle; one whose slot was
+    /// too short is, with a longer one.
     pub fn is_served(&self) -> bool {
-        matches!(self, Outcome::Finished | Outcome::Failed(_) | Outcome::CutOff)
+        matches!(self, Outcome::Finished | Outcome::Failed(_))
     }
 }
 

@@ -288,6 +288,18 @@ fn a_run_that_meets_a_claim_on_its_way_gives_the_slot_up_and_is_tried_again() {
     assert_eq!(mesh.ended.last().map(|end| &end.outcome), Some(&Outcome::Finished));
 }
 
+/// A measurement that took longer than its slot was counted as one that had failed: the slot stayed as it was, and the path was never measured.
+#[test]
+fn a_run_that_is_cut_off_is_tried_again_with_a_longer_slot() {
+    let mut mesh = Mesh::connected(plan(2, false));
+    mesh.pass(Span::from_secs(200), false);
+    let took: Vec<_> = mesh.ended.iter().map(|end| end.took).collect();
+    assert!(mesh.ended.iter().all(|end| end.outcome == Outcome::CutOff), "{:?}", mesh.ended);
+    assert!(took.len() >= 2 && took[1] > took[0] * 3 / 2, "{took:?}");
+    mesh.pass(Span::from_secs(200), true);
+    assert_eq!(mesh.ended.last().map(|end| &end.outcome), Some(&Outcome::Finished));
+}
+
 #[test]
 fn another_plan_loses_no_run_and_what_a_removed_run_uses_stays_in_use() {
     let mut mesh = Mesh::connected(plan(3, true));

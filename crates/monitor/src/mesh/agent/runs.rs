@@ -7,6 +7,7 @@ use crate::mesh::day_budget::carried_bytes;
 use crate::mesh::frame::{AgentFrame, MAX_DOCUMENT_BYTES, RunGrant, RunResult};
 use crate::mesh::initiated_run::{EndedRun, InitiatedRun};
 use crate::run_document::failed_document;
+use crate::schedule::planner_outcome;
 use kumade_client::PresharedKey;
 use kumade_net::clock;
 use kumade_planner::{AgentOutput, Outcome, Token};
@@ -75,8 +76,13 @@ impl MeshAgentRun {
         let Some(run) = self.initiated.take() else { return };
         let token = run.token;
         let Some(EndedRun { granted, began, utc, measurement }) = run.finish() else { return };
-        let failure = measurement.outcome.as_ref().err().map(|error| error.message.clone());
-        self.end(token, failure.map_or(Outcome::Finished, Outcome::Failed));
+        let told = planner_outcome(&measurement.outcome);
+        let is_refused = matches!(told, Outcome::Refused(_));
+        self.end(token, told);
+        // It has not been measured, and is planned again.
+        if is_refused {
+            return;
+        }
         let report = measurement.outcome.unwrap_or_else(|error| failed_document(&granted.host, utc, error));
         // Reports always can be written.
         let document = serde_json::to_string(&report).unwrap_or_default();
