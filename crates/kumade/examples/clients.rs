@@ -17,7 +17,7 @@ mod linux {
     use kumade_link::{CrossConfig, CrossKind, SizeMix};
     use kumade_net::clock;
     use kumade_netns_testbed::{ExperimentNetwork, Host, HtbNetwork, Traffic};
-    use kumade_units::{Direction, Rate, Time};
+    use kumade_units::{Direction, Rate, Span, Time};
     use serde_json::Value;
     use std::collections::BTreeMap;
     use std::env;
@@ -134,8 +134,8 @@ mod linux {
         config.map(|config| Traffic::udp(from, to, &config).expect("cross traffic"))
     }
 
-    /// The truth is of the time from when the capacity is known, or from the beginning, to when the direction is done: what came earlier is not what
-    /// the value is about, and Wine takes a second to start and to end.
+    /// The truth is of the time that the value is an average over, which the report counts from the first packet of the trains for it; that is told of as
+    /// it arrives. Where there is no value, it is of the time until the direction is done.
     fn measure(network: &HtbNetwork, direction: Direction, command: &[String], transport: &str) -> Run {
         let server = network.host("b").expect("a host").v4.to_string();
         let host = network.host("a").expect("a host");
@@ -144,23 +144,29 @@ mod linux {
         let way = direction.to_string();
         client.args(["--direction", &way, "--transport", transport]);
         client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut from = clock::realtime();
+        let began = clock::realtime();
         let mut child = client.spawn().expect("a client");
         let lines = read_lines(child.stdout.take().expect("its output"));
         let deadline = Instant::now() + Duration::from_secs(MAX_RUN_SECONDS);
-        let (mut to, mut said) = (None, Err(format!("no report within {MAX_RUN_SECONDS} s")));
+        let (mut first, mut to, mut window) = (None, None, None);
+        let mut said = Err(format!("no report within {MAX_RUN_SECONDS} s"));
         loop {
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok((at, line)) if line["event"] == "capacity" => from = at,
+                Ok((at, line)) if line["event"] == "train" => first = first.or(Some(at)),
                 Ok((at, line)) if line["event"] == "done" => to = Some(at),
-                Ok((_, line)) if line["event"] == "report" => said = read_estimate(&line["report"][&way]),
+                Ok((_, line)) if line["event"] == "report" => {
+                    said = read_estimate(&line["report"][&way]);
+                    window = read_window(&line["report"][&way]);
+                }
                 Ok((_, line)) if line["event"] == "error" => said = Err(line["error"]["message"].to_string()),
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
         end(host, &mut child, deadline);
+        let from = first.unwrap_or(began);
         let to = to.unwrap_or_else(clock::realtime);
+        let (from, to) = window.map_or((from, to), |(start, length)| (from + start, from + start + length));
         Run { truth: network.true_available_bandwidth(direction, from, to).expect("what was left"), said }
     }
 
@@ -191,6 +197,12 @@ mod linux {
             [Some(value), Some(low), Some(high)] => Ok([value, low, high]),
             _ => Err(direction["reason"].as_str().unwrap_or("neither a value nor a reason").into()),
         }
+    }
+
+    /// When it begins after the first train's first packet, and how long it lasts; none without a value.
+    fn read_window(direction: &Value) -> Option<(Span, Span)> {
+        let span = |key| direction[key].as_f64().map(Span::from_secs_f64);
+        Some((span("window_start_seconds")?, span("window_seconds")?))
     }
 
     impl std::fmt::Display for Run {

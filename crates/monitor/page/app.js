@@ -196,7 +196,7 @@ function isBehind(pair, range, answers) {
   if (range.name === null) return false;
   const [series, runs] = answers ?? [{ buckets: [] }, { runs: [] }];
   const isMissing = pair.run?.start_seconds > range.from && runs.runs.every((run) => run.id !== pair.run.id);
-  return isMissing || (pair.delays.length > 0 && series.buckets.length === 0);
+  return isMissing || (pair.state.level !== "none" && series.buckets.length === 0);
 }
 
 async function pairView(id) {

@@ -2,6 +2,7 @@ use super::{STOP_POLL_INTERVAL, Traffic, TrafficSink};
 use crate::network::{Host, NetworkError};
 use kumade_link::{CrossConfig, CrossTraffic};
 use kumade_net::SetupError;
+use kumade_net::low_latency::raise_priority;
 use kumade_net::pacing::Pacer;
 use kumade_units::{Span, Time};
 use std::net::UdpSocket;
@@ -41,6 +42,8 @@ impl TrafficSink for UdpSocket {
 }
 
 fn send(socket: &UdpSocket, source: CrossTraffic, sent: &AtomicU64, stop: &AtomicBool) {
+    // A probing sender that spins would hold it up while a train passes.
+    raise_priority();
     let payload = [0; u16::MAX as usize];
     let pacer = Pacer::starting_in(Span::from_millis(1));
     for packet in source {
