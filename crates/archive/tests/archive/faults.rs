@@ -72,8 +72,9 @@ fn kill(mut writer: Child, after: Duration) -> Option<u64> {
         writer.kill().unwrap();
         writer.wait().unwrap();
     });
+    // The first one follows the name of the test in its line.
     let acknowledged =
-        lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok()).last();
+        lines.map_while(Result::ok).filter_map(|line| line.split_once("acknowledged ")?.1.parse().ok()).last();
     killer.join().unwrap();
     acknowledged
 }

@@ -177,7 +177,8 @@ impl Recorder {
         // Of a pair that has no number yet, nothing can be written: it comes again once the agent has told the address.
         let paths = batch.probes.iter().map(|peer| peer.path).chain(batch.runs.iter().map(|run| run.path));
         let mut places = paths.filter_map(|path| self.own_pair(agent, path));
-        if places.any(|place| self.pairs[place].id.is_none()) {
+        let is_unnumbered = places.any(|place| self.pairs[place].id.is_none());
+        if is_unnumbered || batch.pause.is_some() && self.lacks_all_numbers(agent) {
             return;
         }
         let Some(mesh) = &mut self.mesh else { return };
@@ -224,12 +225,22 @@ impl Recorder {
         }
     }
 
+    /// The pairs that an agent probes.
+    fn pairs_from(&self, agent: usize) -> impl Iterator<Item = &PairRecorder> {
+        let source = self.mesh.as_ref().map(|mesh| mesh.agents[agent].host);
+        self.pairs.iter().filter(move |pair| Some(pair.source) == source)
+    }
+
+    /// Whether an agent probes some, and has told no address of theirs yet.
+    fn lacks_all_numbers(&self, agent: usize) -> bool {
+        let mut own = self.pairs_from(agent).peekable();
+        own.peek().is_some() && own.all(|pair| pair.id.is_none())
+    }
+
     /// A time in which an agent did not run, of all pairs that it probes.
     fn gaps_of_agent(&self, agent: usize, from: Time, to: Time) -> Vec<Gap> {
-        let Some(source) = self.mesh.as_ref().map(|mesh| mesh.agents[agent].host) else { return Vec::new() };
-        let own = self.pairs.iter().filter(|pair| pair.source == source);
         let gap = |pair| Gap { pair, from, to, cause: "the agent did not run".to_owned() };
-        own.filter_map(|pair| pair.id.map(gap)).collect()
+        self.pairs_from(agent).filter_map(|pair| pair.id.map(gap)).collect()
     }
 
     /// It was delivered before.

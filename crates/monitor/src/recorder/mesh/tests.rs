@@ -237,6 +237,26 @@ fn both_ends_of_a_run_are_given_the_same_key_and_the_answering_one_is_told_of_it
     assert!(is_told(&bench));
 }
 
+/// A coordinator that was started anew had the pause of an agent before any address of its peers: it was acknowledged, and no pair had a gap.
+#[test]
+fn a_pause_of_an_agent_is_taken_once_there_is_a_pair_to_write_it_for() {
+    let mut bench = Bench::new();
+    let bb = bench.host(1);
+    let pause = |bench: &mut Bench| {
+        let now = clock::monotonic();
+        let pause = Some(crate::mesh::frame::Pause { from: now - Span::from_secs(7), to: now });
+        let batch = crate::mesh::frame::Batch { instance: 5, sequence: 1, pause, ..Default::default() };
+        bench.receive(0, AgentFrame::Batch(Delivery { stamp: now, batch }));
+        bench.acknowledged()
+    };
+    assert!(pause(&mut bench).is_empty());
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
+    assert_eq!(pause(&mut bench), vec![1u64]);
+    let pair = bench.recorder.archive.pairs().next().unwrap().id;
+    let time = Time::ZERO..clock::realtime();
+    assert_eq!(bench.recorder.archive.read().gaps(pair, time).unwrap().len(), 1);
+}
+
 #[test]
 fn an_agent_whose_numbers_are_as_great_as_can_be_does_no_harm() {
     let mut bench = Bench::new();
