@@ -141,7 +141,7 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
     assert!(!refused.status.success() && text(&refused).contains(&serving.address), "{refused:?}");
     let stamp = wine.run(None, &["measure", "--stamp", &reflector, "--json", "--key", &key]);
     let stamp: Value = serde_json::from_slice(&stamp.stdout).unwrap();
-    assert!(stamp["delay"]["round_trip_seconds"].is_object(), "{stamp}");
+    assert!(stamp["delay"]["round_trip"].is_object(), "{stamp}");
     let closed = wine.run(None, &["measure", crate::server::CLOSED]);
     assert!(!closed.status.success() && text(&closed).contains("127.0.0.1:1"), "{closed:?}");
     let absent = wine.run(None, &["serve", "--listen", "127.0.0.1:0"]);
