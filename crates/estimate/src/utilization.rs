@@ -100,7 +100,7 @@ pub struct Utilization {
 pub enum LinkState {
     /// It has.
     Same,
-    /// It has another one, or lets some packets pass faster than that: a token bucket, be it of a packet, does after each pause. Small packets then
+    /// It has another one, or lets some packets pass faster than that: a token bucket, be it of half a packet, does after each pause. Small packets then
     /// find idle what is not.
     Changed,
     /// Too little of what was sent arrived, or too slowly sent.
@@ -326,10 +326,10 @@ mod tests {
         assert!(look_at_gaps(10, |_| 2400).busy_fraction.value < 0.02);
     }
 
-    /// Behind HTB, whose bucket holds a packet, beside 60 % of cross traffic: what pairs found after a pause passed at once, and small packets waited for
+    /// Behind HTB, whose bucket held half a packet, beside 60 % of cross traffic: what pairs found after a pause passed at once, and small packets waited for
     /// half as long as at a link. From 45 to 51 of 100 Mbit/s were said to be available, where 40 were.
     #[test]
-    fn a_bucket_of_a_packet_is_seen_by_the_pairs_that_meet_it_full() {
+    fn a_bucket_of_half_a_packet_is_seen_by_the_pairs_that_meet_it_full() {
         let behind_bucket = look_at_gaps(10, |pair| if pair % 3 == 0 { 15 } else { 1200 });
         assert_eq!(behind_bucket.link_state, LinkState::Changed);
     }
