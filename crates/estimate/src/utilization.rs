@@ -326,8 +326,8 @@ mod tests {
         assert!(look_at_gaps(10, |_| 2400).busy_fraction.value < 0.02);
     }
 
-    /// Behind HTB, whose bucket held half a packet, beside 60 % of cross traffic: what pairs found after a pause passed at once, and small packets waited for
-    /// half as long as at a link. From 45 to 51 of 100 Mbit/s were said to be available, where 40 were.
+    /// Behind HTB, whose bucket held half a packet, beside 60 % of cross traffic: values to which the look had been added were from 45 to 51 of 100 Mbit/s,
+    /// where 40 were left. Pairs that meet the bucket full pass at once, fewer than half of them.
     #[test]
     fn a_bucket_of_half_a_packet_is_seen_by_the_pairs_that_meet_it_full() {
         let behind_bucket = look_at_gaps(10, |pair| if pair % 3 == 0 { 15 } else { 1200 });
