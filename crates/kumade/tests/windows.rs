@@ -10,6 +10,8 @@ use kumade_net::namespace::Namespace;
 use kumade_netns_testbed::{HtbNetwork, Traffic, in_namespaces};
 use kumade_packet::protocol;
 use kumade_units::{Rate, Time};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::env;
 use std::ffi::OsString;
@@ -24,6 +26,12 @@ const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wine/run");
 
 /// What takes longer hangs: a measurement takes seconds, and the first one makes Wine's directory before.
 const MAX_RUN_SECONDS: &str = "300";
+
+/// From this one on, `timeout` has ended it, or could not run it.
+const TIMEOUT_STATUS: i32 = 124;
+
+/// A measurement of a second or two.
+const SHORT: [&str; 5] = ["--direction", "up", "--method", "linear-scan", "--no-capacity"];
 
 /// Wine with a directory of its own.
 struct Wine {
@@ -42,11 +50,15 @@ impl Wine {
     }
 
     /// The program in this namespace, or in that of the caller.
-    fn run(&self, host: Option<&Namespace>, arguments: &[&str]) -> Output {
+    fn command(&self, host: Option<&Namespace>, arguments: &[&str]) -> Command {
         let mut command = host.map_or_else(|| Command::new("timeout"), |host| host.command("timeout"));
         command.args(["--kill-after=5", MAX_RUN_SECONDS, RUN]).env("WINEPREFIX", self.directory.path());
-        command.arg(&self.program).args(arguments).current_dir(self.directory.path());
-        command.stdin(Stdio::null()).output().unwrap()
+        command.arg(&self.program).args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, host: Option<&Namespace>, arguments: &[&str]) -> Output {
+        self.command(host, arguments).output().unwrap()
     }
 
     fn measure(&self, host: &Namespace, arguments: &[&str]) -> Value {
@@ -122,7 +134,7 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
     let serving = Serving::start(&["--key", &key, "--stamp", "0"]);
-    let short = ["--direction", "up", "--method", "linear-scan", "--no-capacity", "--key", &key[..]];
+    let short = [&SHORT[..], &["--key", &key]].concat();
     let csv = wine.run(None, &[&["measure", &serving.address, "--csv"], &short[..]].concat());
     assert!(text(&csv).contains("available_bits_per_second"), "{csv:?}");
     let people = wine.run(None, &[&["measure", &serving.address, "--color", "always"], &short[..]].concat());
@@ -150,6 +162,37 @@ fn it_prints_from_windows_what_it_prints_from_linux() {
     assert!(token.status.code() == Some(2) && text(&token).contains("`kumade key token` takes Linux"), "{token:?}");
     let marked = wine.run(None, &["measure", "--stamp", &reflector, "--dscp", "ef"]);
     assert!(!marked.status.success() && text(&marked).contains("no program mark packets"), "{marked:?}");
+}
+
+/// A line for each measurement, as it ends, until Ctrl-C; the host and the server are free for the next one then.
+#[test]
+#[ignore = "takes wine64 and minutes: KUMADE_TEST_WINDOWS=1 .ci/run"]
+fn it_watches_from_windows_until_ctrl_c() {
+    let Some(wine) = Wine::find() else { return };
+    let serving = Serving::start(&[]);
+    let measure = [&["measure", &serving.address, "--csv"], &SHORT[..]].concat();
+    let mut watching = wine.command(None, &[&measure[..], &["--watch", "1s"]].concat());
+    let mut watching = watching.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watching.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let rows: Vec<String> = lines.take(3).collect();
+    assert!(rows.len() == 3 && rows[0].starts_with("started,"), "{rows:?}");
+    assert!(rows[1..].iter().all(|row| row.contains(&serving.address)) && rows[1] != rows[2], "{rows:?}");
+    // Wine makes Ctrl-C of this signal.
+    let program = find_process_below(watching.id(), "kumade.exe").unwrap();
+    kill(Pid::from_raw(program as i32), Signal::SIGINT).unwrap();
+    let status = watching.wait().unwrap();
+    assert!(status.code().is_some_and(|code| code < TIMEOUT_STATUS), "{status}");
+    let next = wine.run(None, &measure);
+    assert!(next.status.success() && text(&next).lines().count() >= 2, "{next:?}");
+}
+
+/// By the name that it has now.
+fn find_process_below(parent: u32, name: &str) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    children.split_whitespace().filter_map(|child| child.parse().ok()).find_map(|child| {
+        let is_called = fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|called| called.trim() == name);
+        if is_called { Some(child) } else { find_process_below(child, name) }
+    })
 }
 
 #[test]

@@ -40,8 +40,9 @@
 //!
 //! # Lengths
 //!
-//! The kernel takes many datagrams at once where they are of one length (UDP_SEGMENT). Time stamps of full segments therefore take as many octets as
-//! those of any other flow of the peer need, as its references are younger or older.
+//! The kernel takes many datagrams at once where they are of one length (UDP_SEGMENT). Distances of full segments (time stamps, sequence number,
+//! identification) therefore take as many octets as those of any other flow of the peer need, as its references are younger or older, and as it has sent
+//! shorter segments since then or not.
 
 pub(crate) mod compressor;
 pub(crate) mod decompressor;

@@ -20,7 +20,7 @@
 //! payload of the reference and by one; other numbers, to be as there. An identification of 0 is expected to stay: that is what hosts
 //! without a counter send in atomic datagrams (RFC 6864 §4.1).
 //!
-//! A time stamp may take more octets than it needs ([`ReferenceHeaders::compress`]).
+//! A distance may take more octets than it needs ([`ReferenceHeaders::compress`]).
 //!
 //! A *partial* checksum is one that the sending host has left to its network card: whoever hands the packet on computes it, or leaves it to
 //! theirs. In its place stands [`PARTIAL_CHECKSUM`].
@@ -32,7 +32,7 @@ mod tests;
 
 use crate::checksum;
 use crate::offload::PARTIAL_CHECKSUM;
-use fields::{FieldReader, FieldWriter, place_of_size};
+use fields::{FieldReader, FieldWriter};
 use layout::{Layout, TIMESTAMP_VALUE_BYTES, timestamp_offset};
 use std::ops::Range;
 use thiserror::Error;
@@ -123,14 +123,36 @@ pub struct ReferenceHeaders {
     timestamps: Option<usize>,
 }
 
+/// Octets of those distances that grow with the age of a reference, or with what is lost and sent again after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DistanceOctets {
+    /// Each of the two time stamps: 0, 1, 2 or 4; 0 without any.
+    pub timestamps: usize,
+    /// The sequence number: 0, 2, 3 or 4.
+    pub sequence: usize,
+    /// The identification: 0, 1 or 2.
+    pub identification: usize,
+}
+
+impl DistanceOctets {
+    /// What suffices for both.
+    pub fn max(self, other: Self) -> Self {
+        DistanceOctets {
+            timestamps: self.timestamps.max(other.timestamps),
+            sequence: self.sequence.max(other.sequence),
+            identification: self.identification.max(other.identification),
+        }
+    }
+}
+
 /// What stands for the headers of a packet.
 #[derive(Debug, Clone)]
 pub struct CompressedHeaders {
     fields: FieldWriter,
     /// So many bytes of the packet, from its first one on.
     pub replaced_bytes: usize,
-    /// Octets that each of its time stamps needs, at most; 0 without any.
-    pub timestamp_octets: usize,
+    /// What its distances need; 0 of those that a packet of its kind does not have.
+    pub needed_octets: DistanceOctets,
 }
 
 impl AsRef<[u8]> for CompressedHeaders {
@@ -159,13 +181,13 @@ impl ReferenceHeaders {
     /// The headers of a packet of the same flow that is so many packets later; of one that is earlier, the number is negative. None where
     /// they cannot be made of these, or would be no shorter.
     ///
-    /// Time stamps take at least so many octets each, of 0, 1, 2 and 4: what they need grows with the age of the reference, and packets of
-    /// flows with older and younger ones are of one length only where none takes less than another one needs.
+    /// Distances of a TCP segment take at least `min_octets`: packets of flows with older and younger references are of one length only where
+    /// none takes less than another one needs.
     pub fn compress(
         &self,
         packet: &CompressiblePacket<'_>,
         packets_later: i32,
-        min_timestamp_octets: usize,
+        min_octets: DistanceOctets,
     ) -> Option<CompressedHeaders> {
         let CompressiblePacket { packet: bytes, layout, .. } = *packet;
         let is_partial = packet.is_checksum_partial;
@@ -181,13 +203,15 @@ impl ReferenceHeaders {
         if self.has_checksum() && !is_partial {
             fields.push(&bytes[layout.checksum()..][..2]);
         }
-        let mut numbers = self.write_numbers(packet, packets_later, &mut fields);
+        let min_octets = if layout.is_tcp { min_octets } else { DistanceOctets::default() };
+        let (mut numbers, mut needed_octets) = self.write_numbers(packet, packets_later, min_octets, &mut fields);
         let has_other_options = layout.is_tcp && self.has_other_options_than(packet);
         let timestamps = self.timestamps.filter(|_| !has_other_options);
-        let (mut first, timestamp_octets) = match timestamps {
-            Some(place) => self.write_timestamps(packet, place, min_timestamp_octets, &mut fields),
-            None => (0, 0),
-        };
+        let mut first = 0;
+        if let Some(place) = timestamps {
+            (first, needed_octets.timestamps) =
+                self.write_timestamps(packet, place, min_octets.timestamps, &mut fields);
+        }
         if layout.is_tcp && self.differs(packet, layout.window(), 2) {
             numbers |= WINDOW_DIFFERS;
             fields.push(&bytes[layout.window()..][..2]);
@@ -200,11 +224,7 @@ impl ReferenceHeaders {
         first |= if numbers != 0 { NUMBERS_FOLLOW } else { 0 } | if exceptions != 0 { EXCEPTIONS_FOLLOW } else { 0 };
         fields.put_before([first, numbers, exceptions]);
         let replaced_bytes = layout.header_bytes;
-        (fields.as_ref().len() < replaced_bytes).then_some(CompressedHeaders {
-            fields,
-            replaced_bytes,
-            timestamp_octets,
-        })
+        (fields.as_ref().len() < replaced_bytes).then_some(CompressedHeaders { fields, replaced_bytes, needed_octets })
     }
 
     /// Returns the bits that say how, and how many octets are needed for each.
@@ -215,32 +235,38 @@ impl ReferenceHeaders {
         min_octets: usize,
         fields: &mut FieldWriter,
     ) -> (u8, usize) {
-        let min_size = TIMESTAMP_SIZES.iter().position(|octets| *octets >= min_octets).unwrap_or(0);
         let (mut first, mut needed) = (0, 0);
         for (place, shift) in [(place, 0), (place + 4, 2)] {
-            let distance = self.distance(packet, place);
-            let needed_size = place_of_size(distance, &TIMESTAMP_SIZES);
-            let size = needed_size.max(min_size);
-            fields.push_distance_sized(distance, TIMESTAMP_SIZES[size]);
-            first |= (size as u8) << shift;
-            needed = needed.max(TIMESTAMP_SIZES[needed_size]);
+            let (size, octets) = fields.push_distance(self.distance(packet, place), &TIMESTAMP_SIZES, min_octets);
+            first |= size << shift;
+            needed = needed.max(octets);
         }
         (first, needed)
     }
 
-    fn write_numbers(&self, packet: &CompressiblePacket<'_>, packets_later: i32, fields: &mut FieldWriter) -> u8 {
+    /// The same of the numbers.
+    fn write_numbers(
+        &self,
+        packet: &CompressiblePacket<'_>,
+        packets_later: i32,
+        min_octets: DistanceOctets,
+        fields: &mut FieldWriter,
+    ) -> (u8, DistanceOctets) {
         let CompressiblePacket { packet: bytes, layout, .. } = *packet;
-        let mut numbers = 0;
+        let (mut numbers, mut needed) = (0, DistanceOctets::default());
         if layout.is_tcp {
             let sequence = self.distance(packet, layout.sequence()).wrapping_sub(self.expected_payload(packets_later));
-            numbers |= fields.push_distance(sequence, &SEQUENCE_SIZES);
-            numbers |= fields.push_distance(self.distance(packet, layout.acknowledgment()), &SEQUENCE_SIZES) << 2;
+            let (size, octets) = fields.push_distance(sequence, &SEQUENCE_SIZES, min_octets.sequence);
+            (numbers, needed.sequence) = (size, octets);
+            numbers |= fields.push_distance(self.distance(packet, layout.acknowledgment()), &SEQUENCE_SIZES, 0).0 << 2;
         }
         if layout.is_v4 {
             let identification = u16::from_be_bytes(read(bytes, 4)).wrapping_sub(self.identification(packets_later));
-            numbers |= fields.push_short_distance(identification, &IDENTIFICATION_SIZES) << 4;
+            let (size, octets) =
+                fields.push_short_distance(identification, &IDENTIFICATION_SIZES, min_octets.identification);
+            (numbers, needed.identification) = (numbers | size << 4, octets);
         }
-        numbers
+        (numbers, needed)
     }
 
     /// In the order of their bits.

@@ -6,7 +6,7 @@ use crate::message::KEPT_NUMBER_BITS;
 use crate::path::id::PathId;
 use kumade_noise_session::REJECT_AFTER;
 use kumade_packet::header_compression::{
-    CompressedHeaders, CompressibleFlow, CompressiblePacket, MAX_COMPRESSED_BYTES, ReferenceHeaders,
+    CompressedHeaders, CompressibleFlow, CompressiblePacket, DistanceOctets, MAX_COMPRESSED_BYTES, ReferenceHeaders,
 };
 use kumade_units::{Span, Time};
 use std::collections::BTreeMap;
@@ -48,9 +48,11 @@ const _: () = assert!(
 /// Where nothing has been compressed for so long, all begins anew, so that the far end need not keep anything longer either.
 pub(super) const MAX_UNUSED_TIME: Span = Span::from_secs(10);
 /// Packets with so much payload are sent many at once, as one message that the kernel divides into datagrams of one length
-/// (UDP_SEGMENT): their time stamps take as many octets as those of any other flow have needed in this time.
+/// (UDP_SEGMENT): their distances take as many octets as those of any other flow have needed in this time, or in the same time before.
 const LONG_PAYLOAD_BYTES: usize = 1000;
-const TIMESTAMP_OCTETS_VALIDITY: Span = Span::from_secs(1);
+const NEEDED_OCTETS_TIME: Span = Span::from_secs(1);
+/// As all time stamps need that are not of the reference's own millisecond.
+const MIN_OCTETS: DistanceOctets = DistanceOctets { timestamps: 1, sequence: 0, identification: 0 };
 
 /// The sending end.
 #[derive(Debug)]
@@ -69,8 +71,9 @@ pub(crate) struct HeaderCompressor {
     last_used: Time,
     /// When the far end may say again that it lacks something.
     next_forget: Time,
-    /// Octets of each time stamp of long packets, and when so many were needed.
-    timestamp_octets: (usize, Time),
+    /// What distances of long packets have needed since then, and in the time before.
+    needed_octets: [DistanceOctets; 2],
+    needed_since: Time,
     saved_bytes: u64,
 }
 
@@ -145,7 +148,8 @@ impl HeaderCompressor {
             next_request: Time::ZERO,
             last_used: Time::ZERO,
             next_forget: Time::ZERO,
-            timestamp_octets: (1, Time::ZERO),
+            needed_octets: [DistanceOctets::default(); 2],
+            needed_since: Time::ZERO,
             saved_bytes: 0,
         }
     }
@@ -216,7 +220,8 @@ impl HeaderCompressor {
         }
         let set = usize::from(bucket) % SETS;
         let requests = self.requests;
-        let min_timestamp_octets = self.min_timestamp_octets(compressible.payload_bytes(), now);
+        let is_long = compressible.payload_bytes() >= LONG_PAYLOAD_BYTES;
+        let min_octets = if is_long { self.min_octets(now) } else { DistanceOctets::default() };
         let context = find_context(&mut self.sets[set], compressible.flow());
         context.packets = context.packets.saturating_add(1);
         context.reference.take_if(|(_, reference)| requests - reference.request > MAX_LATER_REQUESTS);
@@ -224,7 +229,7 @@ impl HeaderCompressor {
         let may_request = self.next_request <= now + request_interval() * (MAX_REQUESTS_AT_ONCE - 1 - reserved);
         let compressed = context.reference.as_ref().and_then(|(kept, reference)| {
             let later = packets_later(number, reference.packet_number);
-            let headers = reference.headers.compress(&compressible, later, min_timestamp_octets)?;
+            let headers = reference.headers.compress(&compressible, later, min_octets)?;
             (PREFIX_BYTES + headers.as_ref().len() < headers.replaced_bytes).then_some((*kept, headers))
         });
         let is_requested =
@@ -241,8 +246,8 @@ impl HeaderCompressor {
         }
         let sent = match compressed {
             Some((kept, headers)) => {
-                if min_timestamp_octets > 0 {
-                    self.record_timestamp_octets(headers.timestamp_octets, now);
+                if is_long {
+                    self.needed_octets[0] = self.needed_octets[0].max(headers.needed_octets);
                 }
                 SentHeaders::compressed(kept, &headers, is_requested)
             }
@@ -254,20 +259,14 @@ impl HeaderCompressor {
         Some(sent)
     }
 
-    /// What time stamps take at least in packets with so much payload.
-    fn min_timestamp_octets(&self, payload_bytes: usize, now: Time) -> usize {
-        match self.timestamp_octets {
-            _ if payload_bytes < LONG_PAYLOAD_BYTES => 0,
-            (octets, needed) if now - needed < TIMESTAMP_OCTETS_VALIDITY => octets,
-            _ => 1,
+    /// Of long packets.
+    fn min_octets(&mut self, now: Time) -> DistanceOctets {
+        let age = now - self.needed_since;
+        if age >= NEEDED_OCTETS_TIME {
+            let last = if age < NEEDED_OCTETS_TIME * 2 { self.needed_octets[0] } else { DistanceOctets::default() };
+            (self.needed_octets, self.needed_since) = ([DistanceOctets::default(), last], now);
         }
-    }
-
-    fn record_timestamp_octets(&mut self, needed: usize, now: Time) {
-        let (octets, last) = self.timestamp_octets;
-        if needed >= octets || now - last >= TIMESTAMP_OCTETS_VALIDITY {
-            self.timestamp_octets = (needed.max(1), now);
-        }
+        self.needed_octets.into_iter().fold(MIN_OCTETS, DistanceOctets::max)
     }
 
     fn record_request(&mut self, leaving: &LeavingPacket<'_>, set: usize, now: Time) {

@@ -18,7 +18,7 @@ fn bias(octets: usize) -> u32 {
 }
 
 /// Which of these lengths is the shortest that suffices: the last one, if none before.
-pub(super) fn place_of_size(distance: u32, sizes: &[usize]) -> usize {
+fn place_of_size(distance: u32, sizes: &[usize]) -> usize {
     // As most are.
     if distance == 0 {
         return 0;
@@ -45,22 +45,26 @@ impl FieldWriter {
         }
     }
 
-    /// Takes the shortest of these lengths that suffices; returns its place. The last one has to suffice for all distances.
-    pub(super) fn push_distance(&mut self, distance: u32, sizes: &[usize]) -> u8 {
-        let place = place_of_size(distance, sizes);
-        self.push_distance_sized(distance, sizes[place]);
-        place as u8
-    }
-
-    /// In so many octets, which suffice.
-    pub(super) fn push_distance_sized(&mut self, distance: u32, octets: usize) {
+    /// Takes the shortest of these lengths that suffices and has no fewer octets than `min_octets`, or the last one, which has to suffice for
+    /// all distances. Returns its place, and how many octets would have sufficed.
+    pub(super) fn push_distance(&mut self, distance: u32, sizes: &[usize], min_octets: usize) -> (u8, usize) {
+        let needed = place_of_size(distance, sizes);
+        let min_place = if min_octets == 0 {
+            0
+        } else {
+            sizes.iter().position(|octets| *octets >= min_octets).unwrap_or(sizes.len() - 1)
+        };
+        let place = needed.max(min_place);
+        let octets = sizes[place];
         self.push(&distance.wrapping_add(bias(octets)).to_be_bytes()[4 - octets..]);
+        (place as u8, sizes[needed])
     }
 
     /// The same of a number of 16 bits.
-    pub(super) fn push_short_distance(&mut self, distance: u16, sizes: &[usize]) -> u8 {
+    pub(super) fn push_short_distance(&mut self, distance: u16, sizes: &[usize], min_octets: usize) -> (u8, usize) {
         let is_back = distance > u16::MAX - bias(2) as u16;
-        self.push_distance(if is_back { u32::from(distance) | 0xffff_0000 } else { distance.into() }, sizes)
+        let distance = if is_back { u32::from(distance) | 0xffff_0000 } else { distance.into() };
+        self.push_distance(distance, sizes, min_octets)
     }
 }
 
@@ -89,7 +93,7 @@ impl<'a> FieldReader<'a> {
         self.take().map(|[octet]| octet)
     }
 
-    /// What [`FieldWriter::push_distance_sized`] has written; the lowest two bits of `place` say how.
+    /// What [`FieldWriter::push_distance`] has written; the lowest two bits of `place` say how.
     pub(super) fn take_distance(&mut self, sizes: &[usize], place: u8) -> Option<u32> {
         let octets = *sizes.get(usize::from(place & 3))?;
         let field = self.take_slice(octets)?;

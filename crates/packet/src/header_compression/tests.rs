@@ -5,15 +5,15 @@ use proptest::prelude::*;
 
 /// A packet as it comes out at the far end, and how many octets stood for its headers; none where it goes as it is.
 fn transmit(reference: &ReferenceHeaders, packet: &[u8], packets_later: i32) -> Option<(Vec<u8>, usize)> {
-    transmit_padded(reference, packet, packets_later, 0)
+    transmit_padded(reference, packet, packets_later, DistanceOctets::default())
 }
 
-/// With time stamps of at least so many octets.
+/// With distances of at least so many octets.
 fn transmit_padded(
     reference: &ReferenceHeaders,
     packet: &[u8],
     packets_later: i32,
-    min_octets: usize,
+    min_octets: DistanceOctets,
 ) -> Option<(Vec<u8>, usize)> {
     let compressed = reference.compress(&CompressiblePacket::parse(packet)?, packets_later, min_octets)?;
     let sent = [compressed.as_ref(), &packet[compressed.replaced_bytes..]].concat();
@@ -202,11 +202,39 @@ fn time_stamps_take_as_many_octets_as_they_are_to() {
         let mut next = first.later(9);
         next.apply(&Change::TimeStamps(256 + distance, 512 + distance));
         let packet = next.packet();
+        let min_octets = DistanceOctets { timestamps: min_octets, ..DistanceOctets::default() };
         let sent = reference(&first.packet()).compress(&CompressiblePacket::parse(&packet).unwrap(), 9, min_octets);
         let needed = [(0, 0), (1, 1), (224, 2), (70_000, 4)].iter().rfind(|(from, _)| distance >= *from).unwrap().1;
-        assert_eq!(sent.unwrap().timestamp_octets, needed);
+        assert_eq!(sent.unwrap().needed_octets, DistanceOctets { timestamps: needed, ..DistanceOctets::default() });
         let (received, octets) = transmit_padded(&reference(&first.packet()), &packet, 9, min_octets).unwrap();
-        assert_eq!((received, octets), (packet, expected), "{distance} in {min_octets}");
+        assert_eq!((received, octets), (packet, expected), "{distance} in {min_octets:?}");
+    }
+}
+
+/// As a segment does that follows shorter ones, and one that has been sent again, beside flows that have sent neither.
+#[test]
+fn numbers_take_as_many_octets_as_they_are_to() {
+    let first = Segment::first(true, true, false);
+    for (sequence, identification, min_octets, needed, expected) in [
+        (0, 0, (0, 0), (0, 0), 3),
+        (0, 0, (2, 0), (0, 0), 6),
+        (-160, 0, (0, 0), (2, 0), 6),
+        (-160, 0, (2, 0), (2, 0), 6),
+        (-160, 0, (3, 1), (2, 0), 8),
+        (-160, 3, (2, 0), (2, 1), 7),
+        (0, 0, (2, 1), (0, 0), 7),
+        (0, 0, (1, 3), (0, 0), 8),
+    ] {
+        let mut next = first.later(9);
+        next.apply(&Change::Sequence(sequence));
+        next.apply(&Change::Identification(identification));
+        let packet = next.packet();
+        let octets = |(sequence, identification)| DistanceOctets { timestamps: 0, sequence, identification };
+        let parsed = CompressiblePacket::parse(&packet).unwrap();
+        let sent = reference(&first.packet()).compress(&parsed, 9, octets(min_octets)).unwrap();
+        assert_eq!(sent.needed_octets, octets(needed));
+        let received = transmit_padded(&reference(&first.packet()), &packet, 9, octets(min_octets)).unwrap();
+        assert_eq!(received, (packet, expected), "{sequence}, {identification} in {min_octets:?}");
     }
 }
 
@@ -319,8 +347,10 @@ proptest! {
         changes in prop::collection::vec(any_change(), 0..5),
         later in 0..3000_u32,
         claimed in prop_oneof![Just(None), any::<i32>().prop_map(Some)],
-        min_octets in 0..4_usize,
+        min_octets in (0..5_usize, 0..5_usize, 0..3_usize),
     ) {
+        let (timestamps, sequence, identification) = min_octets;
+        let min_octets = DistanceOctets { timestamps, sequence, identification };
         let mut first = Segment::first(is_v4, is_tcp, has_timestamps);
         before.iter().for_each(|change| first.apply(change));
         let mut next = first.later(later);
@@ -384,11 +414,11 @@ fn a_partial_checksum_is_left_out() {
         let first = Segment::first(is_v4, is_tcp, is_tcp);
         let own = reference(&first.packet());
         let mut packet = first.later(3).packet();
-        let whole = own.compress(&CompressiblePacket::parse(&packet).unwrap(), 3, 0).unwrap();
+        let whole = own.compress(&CompressiblePacket::parse(&packet).unwrap(), 3, DistanceOctets::default()).unwrap();
         let place = if is_v4 { 20 } else { 40 } + if is_tcp { 16 } else { 6 };
         packet[place..place + 2].copy_from_slice(&PARTIAL_CHECKSUM);
         let parsed = CompressiblePacket::parse(&packet).unwrap().with_partial_checksum(true);
-        let partial = own.compress(&parsed, 3, 0).unwrap();
+        let partial = own.compress(&parsed, 3, DistanceOctets::default()).unwrap();
         assert_eq!(partial.as_ref().len() + 2, whole.as_ref().len());
         for (headers, is_partial) in [(&whole, false), (&partial, true)] {
             let sent = [headers.as_ref(), &packet[headers.replaced_bytes..]].concat();
@@ -407,8 +437,12 @@ fn a_checksum_is_partial_only_where_there_is_one() {
     without[26..28].fill(0);
     let own = reference(&without);
     let partial = CompressiblePacket::parse(&without).unwrap().with_partial_checksum(true);
-    assert!(own.compress(&partial, 1, 0).is_none());
-    let mut sent = own.compress(&CompressiblePacket::parse(&without).unwrap(), 0, 0).unwrap().as_ref().to_vec();
+    assert!(own.compress(&partial, 1, DistanceOctets::default()).is_none());
+    let mut sent = own
+        .compress(&CompressiblePacket::parse(&without).unwrap(), 0, DistanceOctets::default())
+        .unwrap()
+        .as_ref()
+        .to_vec();
     assert_eq!(own.decompress(&sent, 0, &mut Vec::new()), Ok(false));
     sent[0] |= CHECKSUM_IS_PARTIAL;
     assert_eq!(own.decompress(&sent, 0, &mut Vec::new()), Err(DecompressionError));

@@ -1,6 +1,6 @@
 //! What must hold for any bytes that may arrive: for the fuzzer, and for the test that replays its finds.
 
-use kumade_packet::header_compression::{CompressiblePacket, MAX_HEADER_BYTES, ReferenceHeaders};
+use kumade_packet::header_compression::{CompressiblePacket, DistanceOctets, MAX_HEADER_BYTES, ReferenceHeaders};
 use kumade_packet::offload::{LargePacket, Offload, PARTIAL_CHECKSUM, Segments, cut_first};
 use kumade_packet::{Classification, Ecn, Ethernet, FlowDetail, Headers, SavedSyn, checksum, ecn, tcp_option};
 use std::num::NonZeroU16;
@@ -118,7 +118,10 @@ pub fn compressed_headers(data: &[u8]) {
 fn check_compression(reference: &ReferenceHeaders, packet: &[u8], later: i32) {
     for is_partial in [false, true] {
         let parsed = CompressiblePacket::parse(packet).map(|packet| packet.with_partial_checksum(is_partial));
-        let Some(compressed) = parsed.and_then(|packet| reference.compress(&packet, later, 0)) else { continue };
+        let Some(compressed) = parsed.and_then(|packet| reference.compress(&packet, later, DistanceOctets::default()))
+        else {
+            continue;
+        };
         assert!(compressed.as_ref().len() < compressed.replaced_bytes);
         let sent = [compressed.as_ref(), &packet[compressed.replaced_bytes..]].concat();
         let mut received = Vec::new();
