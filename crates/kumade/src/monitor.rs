@@ -14,6 +14,7 @@ pub(crate) use alert_command::{AlertCommandArgs, HELPER_COMMAND, run_helper};
 use clap::{Args, Subcommand};
 use config_file::read_role_config;
 use kumade_monitor::config::RoleConfig;
+use kumade_net::privileges;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -57,6 +58,9 @@ enum MonitorCommand {
 /// # Errors
 /// The configuration cannot be read, the archive not be opened, the page not be served, or no monitor asked.
 pub fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
+    // Archives tell who has done what, and a neighbour's lock on one would stop its writer; configurations name tokens, passwords and keys.
+    privileges::hide_files();
+    privileges::hide_memory()?;
     match (&args.command, &args.config) {
         (Some(MonitorCommand::Check(args)), _) => check::run(args),
         (Some(MonitorCommand::Show(args)), _) => show::run(args),

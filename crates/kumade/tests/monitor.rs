@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -174,6 +175,12 @@ fn paths_are_probed_and_measured_and_what_was_seen_is_kept() {
         let arguments = ["monitor", "backup", file.to_str().unwrap(), database.to_str().unwrap()];
         assert!(site.kumade(&site.hosts.left, &arguments).status().unwrap().success());
         assert!(!site.kumade(&site.hosts.left, &arguments).status().unwrap().success(), "nothing is overwritten");
+        // Whatever the user's umask is.
+        let archive = site.directory.join("archive");
+        for path in [&archive, &archive.join("archive.db"), &database] {
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+        }
         let copied = site.directory.join("copied.toml");
         fs::write(&copied, format!("[monitor]\narchive = {copy:?}\n{TARGETS}")).unwrap();
         assert!(export(&copied, &["--pair", "measured"]).starts_with(runs.lines().next().unwrap()));

@@ -31,6 +31,11 @@ pub enum AuthoritiesError {
     Missing,
 }
 
+/// What a server says why, in one line of at most so many characters.
+pub(crate) fn answer_words(text: &str, max_characters: usize) -> String {
+    text.trim().chars().filter(|letter| !letter.is_control()).take(max_characters).collect()
+}
+
 /// What sends requests to `url`. `authorities` is the file of those whose certificates count; the system's where there is none.
 ///
 /// # Errors

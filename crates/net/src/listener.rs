@@ -6,6 +6,11 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// Whether a descriptor or memory is missing, which others have: who waits at a listener goes on waiting, and the listener stays ready.
+pub fn is_out_of_resources(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
 /// A socket of this type at this address, where `::` means all addresses: of IPv6 and of IPv4, whatever the system does by
 /// itself (`net.ipv6.bindv6only`), or of IPv4 alone where it has no IPv6. `prepare` sets what the socket needs before it is bound.
 ///

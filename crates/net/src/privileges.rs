@@ -90,6 +90,11 @@ pub fn hide_memory() -> Result<(), SetupError> {
     nix::sys::prctl::set_dumpable(false).map_err(|error| SetupError::new("forbid core dumps", error))
 }
 
+/// From now on, files and directories that this process makes are its user's alone (umask 077).
+pub fn hide_files() {
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+}
+
 fn capability_header() -> CapabilityHeader {
     CapabilityHeader { version: VERSION_3, process: 0 }
 }

@@ -1,6 +1,5 @@
 //! The thread that accepts connections, distinguishes control from probe connections, and answers requests for UDP.
 
-use crate::error::is_out_of_resources;
 use crate::pending::PendingConnections;
 use crate::server_state::{SERVER_FULL_REASON, ServerState};
 use crate::session;
@@ -8,6 +7,7 @@ use crate::stop_waker::StopWaker;
 use crate::udp;
 use crate::unidentified_connection::{AdmissionContext, IdentificationResult, IdentifiedClient};
 use kumade_net::clock;
+use kumade_net::listener::is_out_of_resources;
 use kumade_net::readiness::EpollSet;
 use kumade_net::waker::Waker;
 use kumade_units::{Span, Time};

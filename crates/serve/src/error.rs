@@ -20,8 +20,3 @@ pub enum ServeError {
     #[error("cannot wait for clients: {0}")]
     Wait(#[source] io::Error),
 }
-
-/// Whether a descriptor or memory is missing, which others have.
-pub(super) fn is_out_of_resources(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE | nix::libc::ENOBUFS | nix::libc::ENOMEM))
-}

@@ -17,6 +17,8 @@ const RATE_LIMITER_COUNT: usize = 1 << 16;
 /// Maximum number of sessions. If there are more, new ones are answered as by a stateless reflector (RFC 8762, 4.3), so that
 /// one source can't lock out others.
 const MAX_SESSIONS: usize = 4_096;
+/// Number of sessions of short packets that are remembered, by a secret hash: where two share a place, each is a new one there, and is answered.
+const SHORT_SESSIONS: usize = 4_096;
 /// Idle time after which a session expires.
 const SESSION_TIMEOUT: Span = Span::from_secs(60);
 /// Idle time after which a test packet with sequence number zero begins a new session; before, it is a duplicate or
@@ -31,8 +33,22 @@ pub(super) struct SourceLimits {
     /// Theoretical time of the next reply at the maximum rate (GCRA), by the hash of IPv4 address or IPv6 /64.
     next_reply_times: Box<[Time]>,
     hash: RandomState,
-    sessions: BTreeMap<(SocketAddr, u16), ReflectorSession>,
+    sessions: BTreeMap<SessionKey, ReflectorSession>,
+    /// The last one in each place.
+    short_sessions: Box<[Option<ShortSession>]>,
     last_sweep: Time,
+}
+
+/// Where its packets come from, and its number.
+type SessionKey = (SocketAddr, u16);
+
+/// A session of short packets.
+#[derive(Debug, Clone, Copy)]
+struct ShortSession {
+    key: SessionKey,
+    /// The number of the last packet that was answered, and when that was.
+    last_sequence: u32,
+    last_received: Time,
 }
 
 /// Which test packet it is.
@@ -62,8 +78,6 @@ struct ReflectorSession {
     reply_count: u32,
     last_reply: Option<(u32, Time)>,
     last_received: Time,
-    /// Of a session of short packets: the number of the last that was answered.
-    last_sequence: Option<u32>,
 }
 
 impl Default for SourceLimits {
@@ -72,6 +86,7 @@ impl Default for SourceLimits {
             next_reply_times: vec![Time::ZERO; RATE_LIMITER_COUNT].into(),
             hash: RandomState::new(),
             sessions: BTreeMap::new(),
+            short_sessions: vec![None; SHORT_SESSIONS].into(),
             last_sweep: Time::ZERO,
         }
     }
@@ -81,8 +96,7 @@ impl SourceLimits {
     /// The reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source exceeds its rate.
     ///
     /// The reply to a short one has the sender's number (RFC 8762, 4.3: a stateless reflector), and there is none unless that is
-    /// higher than all before it in a session that is remembered: two reflectors that took each other's short answers for questions
-    /// would repeat a number for ever.
+    /// higher than those before it: two reflectors that took each other's short answers for questions would repeat a number for ever.
     pub(super) fn admit_packet(
         &mut self,
         from: SocketAddr,
@@ -103,18 +117,23 @@ impl SourceLimits {
         }
         *due = (*due).max(now) + (Span::from_secs(1) / MAX_REPLIES_PER_SECOND).max(TIME_PER_BYTE * bytes as i64);
         let key = (from, session);
-        if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
-            return (!is_short).then_some(stateless);
-        }
-        let begun = ReflectorSession { reply_count: 0, last_reply: None, last_received: now, last_sequence: None };
-        let session = self.sessions.entry(key).or_insert(begun);
         if is_short {
-            if session.last_sequence.is_some_and(|last| sequence <= last) {
+            let place = self.hash.hash_one(key) as usize % SHORT_SESSIONS;
+            let known = &mut self.short_sessions[place];
+            let is_answered = known.is_some_and(|known| {
+                known.key == key && sequence <= known.last_sequence && now - known.last_received < SESSION_TIMEOUT
+            });
+            if is_answered {
                 return None;
             }
-            (session.last_sequence, session.last_received) = (Some(sequence), now);
+            *known = Some(ShortSession { key, last_sequence: sequence, last_received: now });
             return Some(stateless);
         }
+        if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
+            return Some(stateless);
+        }
+        let begun = ReflectorSession { reply_count: 0, last_reply: None, last_received: now };
+        let session = self.sessions.entry(key).or_insert(begun);
         if sequence == 0 && now - session.last_received > RESTART_AFTER {
             (session.reply_count, session.last_reply) = (0, None);
         }
@@ -189,6 +208,24 @@ mod tests {
         assert_eq!([9, 6, 0].map(|sequence| answer(sequence, 1)), [None; 3], "copies, or another reflector's answers");
         assert_eq!(answer(0, 59), None);
         assert_eq!(answer(0, 61), Some(0), "begun anew");
+    }
+
+    /// Whoever fills the tables: each is answered once, and again by a higher number.
+    #[test]
+    fn many_sessions_keep_no_short_packet_from_its_answer() {
+        let mut sources = SourceLimits::default();
+        for number in 0..3 * MAX_SESSIONS as u32 {
+            let filler: SocketAddr = (std::net::Ipv4Addr::from(number), 5).into();
+            for is_short in [false, true] {
+                sources.admit_packet(filler, 72, TestPacketId { is_short, ..test_packet(0, 1) }, time_at_millis(0));
+            }
+        }
+        let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
+        let mut answer = |sequence| {
+            let test = TestPacketId { is_short: true, ..test_packet(0, sequence) };
+            sources.admit_packet(from, 42, test, time_at_millis(1)).map(|admission| admission.sequence)
+        };
+        assert_eq!([5, 6, 6].map(&mut answer), [Some(5), Some(6), None]);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! proved to receive. All of it ends with the turn.
 
 use crate::config::ServerConfig;
-use crate::error::is_out_of_resources;
 use crate::udp::to_canonical_address;
+use kumade_net::listener::is_out_of_resources;
 use kumade_net::readiness::EpollSet;
 use kumade_probe_train::PortProtocol;
 use kumade_wire::{

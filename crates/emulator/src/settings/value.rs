@@ -49,7 +49,13 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn parse_ratio(text: &str) -> Result<f64, String> {
-    parse::ratio(text).map_err(|error| error.to_string())
+    match parse::ratio(text) {
+        // In netem, `loss 1` is one percent.
+        Ok(1.0) if !text.ends_with('%') => {
+            Err(format!("`{text}` would be all of them; write it like 1%, or 100% for all"))
+        }
+        ratio => ratio.map_err(|error| error.to_string()),
+    }
 }
 
 pub(super) fn parse_number<N: std::str::FromStr>(text: &str) -> Result<N, String> {

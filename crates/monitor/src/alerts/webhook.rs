@@ -33,9 +33,7 @@ impl Webhook {
             return Ok(());
         }
         let text = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).lossy_utf8(true).read_to_string();
-        let text = text.unwrap_or_default();
-        let words: String =
-            text.trim().chars().filter(|letter| !letter.is_control()).take(MAX_ANSWER_CHARACTERS).collect();
+        let words = https::answer_words(&text.unwrap_or_default(), MAX_ANSWER_CHARACTERS);
         // These are about the message, not about the address or who sends it.
         let is_refusal = matches!(status, 400 | 413 | 415 | 422);
         Err(Failure { reason: format!("answers {status} {words}").trim_end().to_owned(), is_refusal })

@@ -4,6 +4,7 @@ use super::frame::{AgentFrame, CoordinatorFrame};
 use super::frame_stream::{ConnectionEnd, FrameStream};
 use kumade_daemon::{FairAdmission, Network};
 use kumade_net::clock;
+use kumade_net::listener::is_out_of_resources;
 use kumade_net::readiness::{EpollSet, Event};
 use kumade_net::waker::{WakeReceiver, Waker, new_waker};
 use kumade_noise_session::channel::{StreamAcceptor, StreamAnswer};
@@ -101,9 +102,13 @@ impl MeshCommands {
 const LISTENER_EVENT: u32 = 0;
 const COMMAND_EVENT: u32 = 1;
 const FIRST_CONNECTION_NUMBER: u32 = 2;
-/// Connections without a handshake so far.
+/// Connections without a first frame so far.
 const MAX_PENDING: usize = 256;
-/// A handshake that takes longer is given up.
+/// Are accepted at once, before others are heard again.
+const MAX_ACCEPTED: usize = 64;
+/// Until descriptors are there again, where all belong to others.
+const RESOURCES_WAIT: Duration = Duration::from_millis(20);
+/// A handshake that takes longer, with the first frame, is given up, whatever has come of it.
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(10);
 /// An agent sends a heartbeat every five seconds.
 const SILENCE_TIMEOUT: Span = Span::from_secs(30);
@@ -192,7 +197,7 @@ struct ListenerRun {
     /// By place.
     agents: Vec<PublicKey>,
     connections: BTreeMap<u32, AgentConnection>,
-    /// Those without a handshake, by network.
+    /// Those without a first frame, by network.
     pending: FairAdmission<u32>,
     next_number: u32,
     report: Box<dyn FnMut(MeshReport) + Send>,
@@ -203,7 +208,7 @@ struct ListenerRun {
 
 struct AgentConnection {
     address: SocketAddr,
-    /// Of the last thing that was heard.
+    /// When it was accepted; once its first frame has come, of the last thing that was heard.
     heard: Time,
     stage: Stage,
 }
@@ -254,23 +259,45 @@ impl ListenerRun {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, address)) = self.listener.accept() {
-            let number = self.next_number;
-            self.next_number = self.next_number.checked_add(1).unwrap_or(FIRST_CONNECTION_NUMBER);
-            let is_watched = stream.set_nonblocking(true).and_then(|()| self.epoll.add_reader(&stream, number));
-            if is_watched.is_err() || self.connections.contains_key(&number) {
-                continue;
-            }
-            self.pending.insert(Network::containing(address.ip()), number);
-            let stage = Stage::Handshake(stream, RecordReader::new());
-            self.connections.insert(number, AgentConnection { address, heard: clock::monotonic(), stage });
-            if self.pending.len() > MAX_PENDING
-                && let Some((network, &oldest)) = self.pending.next_to_give_way(1)
-            {
-                self.pending.remove(network, &oldest);
-                self.connections.remove(&oldest);
+        for _ in 0..MAX_ACCEPTED {
+            match self.listener.accept() {
+                Ok((stream, address)) => self.add_pending(stream, address),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_out_of_resources(&error) => {
+                    tracing::warn!(
+                        "cannot accept an agent's connection: {error}; one that has not said who it is gives way"
+                    );
+                    if !self.drop_pending() {
+                        thread::sleep(RESOURCES_WAIT);
+                        return;
+                    }
+                }
+                Err(error) => tracing::debug!("cannot accept an agent's connection: {error}"),
             }
         }
+    }
+
+    fn add_pending(&mut self, stream: TcpStream, address: SocketAddr) {
+        let number = self.next_number;
+        self.next_number = self.next_number.checked_add(1).unwrap_or(FIRST_CONNECTION_NUMBER);
+        let is_watched = stream.set_nonblocking(true).and_then(|()| self.epoll.add_reader(&stream, number));
+        if is_watched.is_err() || self.connections.contains_key(&number) {
+            return;
+        }
+        self.pending.insert(Network::containing(address.ip()), number);
+        let stage = Stage::Handshake(stream, RecordReader::new());
+        self.connections.insert(number, AgentConnection { address, heard: clock::monotonic(), stage });
+        if self.pending.len() > MAX_PENDING {
+            self.drop_pending();
+        }
+    }
+
+    /// Ends the oldest connection without a first frame of the network that has most of them; false without any.
+    fn drop_pending(&mut self) -> bool {
+        let Some((network, &oldest)) = self.pending.next_to_give_way(1) else { return false };
+        self.pending.remove(network, &oldest);
+        self.connections.remove(&oldest);
+        true
     }
 
     fn advance_connection(&mut self, number: u32) -> Result<(), ConnectionEnd> {
@@ -286,11 +313,11 @@ impl ListenerRun {
         let received = frames.receive::<AgentFrame>(&mut self.random)?;
         self.epoll.set_writable_reporting(frames.stream(), number, frames.has_outgoing())?;
         let (agent, mut said, address) = (*agent, *has_said_hello, connection.address);
-        connection.heard = now;
         for (frame, bytes) in received {
             match frame {
                 AgentFrame::Hello { version } if !said => {
                     said = true;
+                    self.pending.remove(Network::containing(address.ip()), &number);
                     self.replace_older(agent, number);
                     (self.report)(MeshReport::Connected { agent, address, version });
                 }
@@ -301,10 +328,10 @@ impl ListenerRun {
                 }
             }
         }
-        if let Some(AgentConnection { stage: Stage::Open { has_said_hello, .. }, .. }) =
-            self.connections.get_mut(&number)
+        if let Some(AgentConnection { stage: Stage::Open { has_said_hello, .. }, heard, .. }) =
+            self.connections.get_mut(&number).filter(|_| said)
         {
-            *has_said_hello = said;
+            (*has_said_hello, *heard) = (true, now);
         }
         Ok(())
     }
@@ -321,15 +348,14 @@ impl ListenerRun {
         stream.write_all(&accepted.response)?;
         let place = self.agents.iter().position(|key| *key == accepted.peer);
         let agent = place.ok_or_else(|| ConnectionEnd::Malformed("an unknown key".to_owned()))?;
-        self.pending.remove(Network::containing(connection.address.ip()), &number);
-        let Some(AgentConnection { address, stage: Stage::Handshake(stream, reader), .. }) =
+        let Some(AgentConnection { address, heard, stage: Stage::Handshake(stream, reader) }) =
             self.connections.remove(&number)
         else {
             return Ok(());
         };
         let frames = Box::new(FrameStream::new(stream, accepted.channel, reader, now)?);
         let stage = Stage::Open { frames, agent, has_said_hello: false };
-        self.connections.insert(number, AgentConnection { address, heard: now, stage });
+        self.connections.insert(number, AgentConnection { address, heard, stage });
         Ok(())
     }
 
@@ -408,5 +434,55 @@ fn read_record(stream: &mut TcpStream, reader: &mut RecordReader) -> Result<Opti
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dial::{Coordinator, dial};
+    use super::super::frame::VERSION;
+    use super::*;
+    use std::time::Instant;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A connection that says nothing after the handshake is ended, also where bytes of a record come that is never whole.
+    #[test]
+    fn a_connection_without_a_first_frame_is_ended() {
+        let [identity, agent] = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+        let (sender, reports) = mpsc::channel();
+        let report = move |report| _ = sender.send(report);
+        let address = "127.0.0.1:0".parse().unwrap();
+        let listener = AgentListener::start(address, identity.clone(), vec![agent.public_key()], report).unwrap();
+        let hosts = vec![("127.0.0.1".to_owned(), listener.address().port())];
+        let connect = |seed| {
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                let coordinator = Coordinator { hosts: hosts.clone(), key: identity.public_key() };
+                let dialed = dial(agent.clone(), coordinator, StdRng::seed_from_u64(seed)).unwrap().recv().unwrap();
+                // A handshake soon after another one may be refused.
+                match dialed {
+                    Ok(frames) => return frames,
+                    Err(reason) => assert!(Instant::now() < deadline, "{reason}"),
+                }
+                thread::sleep(Duration::from_millis(200));
+            }
+        };
+        let mut random = StdRng::seed_from_u64(0);
+        let mut known = connect(1);
+        known.send(&AgentFrame::Hello { version: VERSION }).unwrap();
+        known.flush().unwrap();
+        assert!(matches!(reports.recv_timeout(PATIENCE), Ok(MeshReport::Connected { agent: 0, .. })));
+        let mut silent = connect(2);
+        let deadline = Instant::now() + PATIENCE;
+        // The length of a record, and its first bytes: each is heard.
+        let mut bytes = [0x40].into_iter().chain(std::iter::repeat(0));
+        while silent.receive::<CoordinatorFrame>(&mut random).is_ok() {
+            assert!(Instant::now() < deadline, "it is still open");
+            // It may have been ended meanwhile.
+            let _ = silent.stream().write(&[bytes.next().unwrap()]);
+            thread::sleep(Duration::from_millis(500));
+        }
+        assert!(known.receive::<CoordinatorFrame>(&mut random).is_ok(), "one that has said who it is stays");
     }
 }

@@ -44,27 +44,35 @@ impl RemoteWriteClient {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         match request.send(body) {
-            Ok(response) => read_response(response),
+            Ok(response) => self.read_response(response),
             Err(error) => (Answer::Unavailable { reason: error.to_string(), wait: None }, None),
         }
     }
-}
 
-fn read_response(mut response: Response<Body>) -> (Answer, Option<Time>) {
-    let text_of = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-    let date = text_of(header::DATE).and_then(parse_date);
-    let wait = text_of(header::RETRY_AFTER)
-        .and_then(|text| text.parse().ok())
-        .map(|seconds: u32| Span::from_secs(seconds.into()));
-    let status = response.status().as_u16();
-    // It is only said.
-    let text = response.body_mut().with_config().limit(MAX_REASON_BYTES).lossy_utf8(true).read_to_string();
-    (classify(status, text.unwrap_or_default().trim(), wait), date)
+    fn read_response(&self, mut response: Response<Body>) -> (Answer, Option<Time>) {
+        let text_of = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let date = text_of(header::DATE).and_then(parse_date);
+        let wait = text_of(header::RETRY_AFTER)
+            .and_then(|text| text.parse().ok())
+            .map(|seconds: u32| Span::from_secs(seconds.into()));
+        let status = response.status().as_u16();
+        // It is only said.
+        let text = response.body_mut().with_config().limit(MAX_REASON_BYTES).lossy_utf8(true).read_to_string();
+        (classify(status, &self.printable(&text.unwrap_or_default()), wait), date)
+    }
+
+    /// What a receiver says: in one line, and without the token and what else it was sent in headers, which a proxy may quote.
+    fn printable(&self, text: &str) -> String {
+        let secrets = self.config.headers.iter().map(|(_, value)| value).chain(&self.config.token);
+        let hidden = secrets
+            .filter(|secret| !secret.is_empty())
+            .fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "…"));
+        https::answer_words(&hidden, MAX_REASON_CHARACTERS)
+    }
 }
 
 /// What a status means. Refusals are told from what may pass: a wrong address or token says nothing of what is sent.
 fn classify(status: u16, text: &str, wait: Option<Span>) -> Answer {
-    let text: String = text.chars().take(MAX_REASON_CHARACTERS).collect();
     let reason = format!("the receiver answers {status}: {text}");
     match status {
         200..=299 => Answer::Accepted,
@@ -99,6 +107,22 @@ mod tests {
             assert!(matches!(classify(status, "", None), Answer::Unavailable { .. }), "{status}");
         }
         assert_eq!(classify(204, "", None), Answer::Accepted);
+    }
+
+    /// A proxy may quote what it was sent.
+    #[test]
+    fn what_a_receiver_says_is_one_line_without_secrets() {
+        let config = RemoteWriteConfig {
+            url: "http://127.0.0.1:9/write".to_owned(),
+            headers: vec![("X-Scope".to_owned(), "tenant-7".to_owned()), ("X-Empty".to_owned(), String::new())],
+            token: Some("a-token".to_owned()),
+            authorities: None,
+            max_age: Span::from_secs(60),
+        };
+        let client = RemoteWriteClient::new(config).unwrap();
+        let said = client.printable(" wrong: Bearer a-token\r\nof tenant-7\u{1b}[31m ");
+        assert_eq!(said, "wrong: Bearer …of …[31m");
+        assert_eq!(client.printable(&"x".repeat(1000)).len(), MAX_REASON_CHARACTERS);
     }
 
     #[test]
