@@ -19,6 +19,8 @@ use std::time::Duration;
 const MTU: usize = 1400;
 const HEADROOM: usize = 32;
 const QUEUES: usize = 2;
+/// Without a packet for so long, something has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts, each with a device of two queues, and a thread that carries packets from either to the other.
 struct Pair {
@@ -144,7 +146,8 @@ fn pass(from: &mut [TunQueue], to: &mut [TunQueue], seen: &mut Seen) -> usize {
 fn write(to: &mut TunQueue, batch: &[Carried]) {
     for Carried { packet, is_partial } in batch {
         assert!(packet.len() <= MTU, "{}", packet.len());
-        assert_ne!(checksum::is_valid(packet).unwrap(), *is_partial);
+        // A partial one may be right by chance.
+        assert!(*is_partial || checksum::is_valid(packet).unwrap());
     }
     to.write_batch(
         batch,
@@ -180,6 +183,9 @@ fn what_tcp_sends_in_large_packets_comes_out_as_it_was() {
                 let at = listener.local_addr().unwrap();
                 let mut near = left.run(|| TcpStream::connect(at).unwrap()).unwrap();
                 let mut far = listener.accept().unwrap().0;
+                // Where the one that carries packets has failed, none come any more.
+                near.set_write_timeout(Some(PATIENCE)).unwrap();
+                far.set_read_timeout(Some(PATIENCE)).unwrap();
                 let sender = thread::spawn(move || near.write_all(&pattern(BYTES)).map(|()| near));
                 let mut received = vec![0; BYTES];
                 far.read_exact(&mut received).unwrap();
