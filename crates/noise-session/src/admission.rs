@@ -24,10 +24,11 @@ const REPLY_BUCKETS: usize = 4096;
 const PENALTY_PER_MESSAGE: Span = Span::from_secs(5);
 /// No network has more against it: two minutes after an attack it is as any other.
 const MAX_PENALTIES: i64 = 24;
-/// Rows and columns of the table of penalties. A network is kept out by others' penalties if it shares its column with one of them in
-/// each row: of 250 networks that attack, by a chance of one in 70 000.
+/// Rows of the table of penalties, and columns that networks have in each. A network is kept out by others' penalties if it shares
+/// its column with one of them in each row: of 250 networks that attack, by a chance of one in 70 000. Hosts where a peer is expected
+/// have as many columns of their own: however many networks attack, their penalties never count against a peer's address.
 const PENALTY_ROWS: usize = 4;
-const PENALTY_COLUMNS: usize = 4096;
+const PENALTY_COLUMNS: u16 = 4096;
 
 /// What to do about a handshake message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +100,7 @@ impl Admission {
             rate: tenth_at_once(policy.handshakes_per_second),
             unproven_bucket: TokenBucket::FULL,
             proven_bucket: TokenBucket::FULL,
-            penalties_end: vec![Time::from_nanos(i64::MIN); PENALTY_ROWS * PENALTY_COLUMNS].into(),
+            penalties_end: vec![Time::from_nanos(i64::MIN); PENALTY_ROWS * 2 * usize::from(PENALTY_COLUMNS)].into(),
             reply_rate: tenth_at_once(policy.cookie_replies_per_second),
             reply_bucket: TokenBucket::FULL,
             expected_reply_bucket: TokenBucket::FULL,
@@ -183,9 +184,9 @@ impl Admission {
     fn penalty_cells(&self, ip: IpAddr, is_expected: bool) -> PenaltyCells {
         if is_expected {
             let HostPrefix(prefix) = HostPrefix::containing(ip);
-            self.table_places(b'h', &prefix)
+            self.table_places(b'h', &prefix).map(|place| PENALTY_COLUMNS + place % PENALTY_COLUMNS)
         } else {
-            self.table_places(b'n', &masked(ip, 24, 48))
+            self.table_places(b'n', &masked(ip, 24, 48)).map(|place| place % PENALTY_COLUMNS)
         }
     }
 
@@ -217,7 +218,7 @@ fn tenth_at_once(per_second: u32) -> TokenRate {
 }
 
 fn cell_indices(cells: PenaltyCells) -> impl Iterator<Item = usize> {
-    cells.into_iter().enumerate().map(|(row, cell)| row * PENALTY_COLUMNS + usize::from(cell) % PENALTY_COLUMNS)
+    cells.into_iter().enumerate().map(|(row, cell)| row * 2 * usize::from(PENALTY_COLUMNS) + usize::from(cell))
 }
 
 /// An address in 16 bytes, IPv4 mapped into IPv6.
@@ -329,18 +330,19 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_spread_over_all_cells() {
+    fn sources_are_spread_over_all_cells_and_hosts_of_peers_share_none_with_networks() {
         let (admission, _) = admission();
-        let cells = |number: u16| {
-            let address = IpAddr::from([10, (number >> 8) as u8, number as u8, 1]);
-            cell_indices(admission.penalty_cells(address, false)).collect::<Vec<_>>()
+        let used = |is_expected| -> BTreeSet<_> {
+            let cells = |number: u16| {
+                let address = IpAddr::from([10, (number >> 8) as u8, number as u8, 1]);
+                cell_indices(admission.penalty_cells(address, is_expected))
+            };
+            (0..2000).flat_map(cells).collect()
         };
-        let used: BTreeSet<_> = (0..2000).flat_map(cells).collect();
-        assert!(
-            used.len() > 4000 && used.iter().all(|&index| index < PENALTY_ROWS * PENALTY_COLUMNS),
-            "{}",
-            used.len()
-        );
+        let (networks, hosts) = (used(false), used(true));
+        assert!(networks.len() > 4000 && hosts.len() > 4000, "{}, {}", networks.len(), hosts.len());
+        assert!(networks.is_disjoint(&hosts));
+        assert!(networks.union(&hosts).all(|&index| index < admission.penalties_end.len()));
     }
 
     /// A hundred thousand messages in one second: how many are computed on, and how many are answered.
