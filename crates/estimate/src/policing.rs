@@ -13,7 +13,7 @@
 //! whether the bucket's owner drops (a policer) or delays (a shaper) what exceeds it: the line through the ratios of
 //! sending to arrival rate over the sending rate has the slope 1/c, and the available bandwidth c − x is where it reaches 1
 //! (TOPP: Melander, Björkman, Gunningberg, GLOBECOM 2000). Random loss has the same ratio at every rate, and is so told from
-//! a policer; loss without queueing delay tells a policer from a shaper.
+//! a policer, by how probable the losses of all rates are behind either; loss without queueing delay tells a policer from a shaper.
 //!
 //! Where the bucket is nearly as fast as what was sent, no rates are far enough apart for a line: rates are then looked for that pass whole with
 //! the bucket empty, which are available, while no more is than arrived of the one that fell. So is what a line does not tell closely.
@@ -26,6 +26,7 @@ mod bucket_refill;
 mod config;
 mod fit;
 mod growth_search;
+mod loss_evidence;
 mod plan;
 mod probe;
 mod queueing;

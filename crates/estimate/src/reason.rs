@@ -56,7 +56,7 @@ pub enum Reason {
     #[error("the trains disagree: up to {0} may be available")]
     TrainsDisagree(Rate),
     /// So many percent of the packets were lost on a path that seems to have no queue: trains do not explain it.
-    #[error("{0} % of the packets were lost without a queue: a policer or a very short queue")]
+    #[error("{0} % of the packets were lost without a queue: by a policer, a very short queue, or at random")]
     LossWithoutQueue(u32),
     /// Queues grow at another link than the narrow one.
     #[error("the tight link is not the narrow link, and its cross traffic varies too much to tell what it leaves")]

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p kumade-sim --example sampling -- RUNS SEED`, on the links of `kumade`'s example `clients`
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
-use kumade_measurement::{Clocks, Directions, Event, Measurement, MeasurementPlan, Session, TransportChoice};
+use kumade_measurement::{Directions, Event, Measurement, MeasurementPlan, TransportChoice};
 use kumade_probe_train::{TrainRecord, Transport};
 use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{ConfigError, Rate, Span, Time};
@@ -64,14 +64,6 @@ fn print(row: &str, values: &[Value]) {
 /// None where there is no value.
 fn measure(rate: Rate, percent: u64, transport: Transport, seed: u64) -> Result<Option<Value>, ConfigError> {
     let mut paths = paths(rate, percent, seed)?;
-    let session = Session {
-        peer: "virtual".to_owned(),
-        started: "1970-01-01T00:00:00.000Z".to_owned(),
-        round_trip: paths.round_trip(),
-        max_connections: Session::DEFAULT_MAX_CONNECTIONS,
-        clocks: Clocks::default(),
-        coalescing: None,
-    };
     let plan = MeasurementPlan {
         directions: Directions::Up,
         transport: TransportChoice::Fixed(transport),
@@ -84,7 +76,7 @@ fn measure(rate: Rate, percent: u64, transport: Transport, seed: u64) -> Result<
             trains.extend(span(record));
         }
     };
-    let measured = paths.measure(Measurement::new(plan, session), &mut note).expect("a report");
+    let measured = paths.measure(Measurement::new(plan, paths.session()), &mut note).expect("a report");
     let said = measured.report.up.and_then(|report| report.available_bits_per_second);
     let (Some(said), Some(truth), Some((from, to))) = (said, measured.truth[0], measured.windows[0]) else {
         return Ok(None);

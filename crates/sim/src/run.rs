@@ -2,8 +2,8 @@ use crate::VirtualPath;
 use kumade_estimate::{Method, Outcome, Step};
 use kumade_measurement::report::Warning;
 use kumade_measurement::{
-    DeliveredTrain, DsFieldRequest, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose, Report,
-    SendRequest, TcpConnectionInfo, TrainSeries, detect_proxy,
+    Clocks, DeliveredTrain, DsFieldRequest, Event, Failure, MarkRequest, Measurement, OpenRequest, Opened, Purpose,
+    Report, SendRequest, Session, TcpConnectionInfo, TrainSeries, detect_proxy,
 };
 use kumade_probe_train::{DsFieldRecord, MarkedRecord, Train, TrainRecord, Transport};
 use kumade_units::{Direction, Rate, Span, Time};
@@ -140,6 +140,18 @@ impl VirtualPaths {
                 }
                 kumade_measurement::Step::Failed(failure) => return Err(failure),
             }
+        }
+    }
+
+    /// What hosts at its ends know of each other when they begin: exact clocks, and no receiver that joins packets.
+    pub fn session(&self) -> Session {
+        Session {
+            peer: "virtual".to_owned(),
+            started: "1970-01-01T00:00:00.000Z".to_owned(),
+            round_trip: self.round_trip(),
+            max_connections: Session::DEFAULT_MAX_CONNECTIONS,
+            clocks: Clocks::default(),
+            coalescing: None,
         }
     }
 

@@ -16,6 +16,7 @@ mod fair_dropping;
 mod fast_links;
 mod l4s;
 mod large_buckets;
+mod lossy_paths;
 mod methods;
 mod network;
 mod network_kernel;

@@ -2,7 +2,7 @@
 
 use kumade_link::{LinkConfig, Loss};
 use kumade_measurement::report::{DscpPattern, EcnGrade, PathReport, Treatment};
-use kumade_measurement::{Clocks, Measurement, MeasurementPlan, Session};
+use kumade_measurement::{Measurement, MeasurementPlan};
 use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{Rate, Span};
 
@@ -23,16 +23,8 @@ fn measured(loss: f64, treatments: [MarkTreatment; 2], passes_udp: bool) -> Path
         VirtualPath::new(std::slice::from_ref(&hop), Stamping::default(), 5).unwrap().with_mark_treatment(treat)
     };
     let mut paths = VirtualPaths { up: path(treatments[0]), down: path(treatments[1]), passes_udp };
-    let session = Session {
-        peer: "192.0.2.1:7272".into(),
-        started: "2026-11-22T00:00:00.000Z".into(),
-        round_trip: DELAY * 2,
-        max_connections: 256,
-        clocks: Clocks::default(),
-        coalescing: None,
-    };
     let plan = MeasurementPlan { path: true, trace: true, capacity: false, ..MeasurementPlan::default() };
-    paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap().report.path.unwrap()
+    paths.measure(Measurement::new(plan, paths.session()), &mut |_| ()).unwrap().report.path.unwrap()
 }
 
 #[test]

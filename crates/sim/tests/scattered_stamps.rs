@@ -32,14 +32,7 @@ fn measure_with_jitter(rate: Rate, load: f64, jitter: Span, scatter: Span, seed:
     let mut paths =
         VirtualPaths { up: path(Stamping::default().receive_jitter), down: path(scatter), passes_udp: true };
     let stamp_scatter = Span::from_secs_f64(scatter.as_secs_f64() * KNOWN_PART);
-    let session = Session {
-        peer: "192.0.2.1:7272".into(),
-        started: "2026-11-30T00:00:00.000Z".into(),
-        round_trip: DELAY * 2,
-        max_connections: 256,
-        clocks: Clocks { stamp_scatter, ..Clocks::default() },
-        coalescing: None,
-    };
+    let session = Session { clocks: Clocks { stamp_scatter, ..Clocks::default() }, ..paths.session() };
     let plan = MeasurementPlan { directions: Directions::Down, seed, ..MeasurementPlan::default() };
     let measured = paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap();
     (measured.report, measured.truth[1].unwrap_or(rate))

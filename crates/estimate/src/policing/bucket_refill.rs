@@ -2,6 +2,7 @@
 
 use super::bisection::RateBisection;
 use super::config::PolicingConfig;
+use super::loss_evidence::LossCause;
 use super::plan::{self, TrainSection};
 use super::queueing::{QueueSample, ShaperQueue};
 use super::rate_drop::{DropCourse, MAX_DROP_PART, RateDropState, TrainPart, rate_uncertainty};
@@ -325,10 +326,10 @@ impl BucketRefill {
         });
         self.strategy = TrainStrategy::Bisection(found);
         self.sections_left = self.plan_round(config);
-        match (self.sections_left.is_empty(), found.available()) {
-            (false, _) => RefillResult::Undecided,
-            (true, None) if self.rate_drop.is_random(&self.parts) => RefillResult::NoBucket,
-            (true, _) => RefillResult::Limited,
+        match self.rate_drop.loss_cause(&self.parts, config) {
+            LossCause::Random => RefillResult::NoBucket,
+            _ if self.sections_left.is_empty() => RefillResult::Limited,
+            _ => RefillResult::Undecided,
         }
     }
 
@@ -343,7 +344,11 @@ impl BucketRefill {
 
     /// What the rates of all sections tell.
     fn finish(&mut self, config: &PolicingConfig) -> RefillResult {
+        let is_random = || self.rate_drop.loss_cause(&self.parts, config) == LossCause::Random;
         match self.rate_drop.drop_course(&self.parts) {
+            DropCourse::Limited if self.rate_drop.policing() == Some(ExcessAction::Drops) && is_random() => {
+                RefillResult::NoBucket
+            }
             DropCourse::Limited => RefillResult::Limited,
             DropCourse::Passed => self.record_passed(config),
             // Not at random, then: later trains do not tell.

@@ -3,6 +3,7 @@
 use super::bisection::RateBisection;
 use super::config::PolicingConfig;
 use super::fit;
+use super::loss_evidence::{self, LossCause, LossCount};
 use super::plan::{self, PacketSpacing, TrainSection};
 use super::queueing::ShaperQueue;
 use super::result::{ExcessAction, PolicerOrShaper};
@@ -140,10 +141,20 @@ impl RateDropState {
         self.rate_drop.rates.ratio() > CLEAR_RATIO
     }
 
-    /// Whether slower ones lose as large a part, as where losses are random.
-    pub(super) fn is_random(&self, slower: &[TrainPart]) -> bool {
-        let least = 1.0 + SIMILAR_PART * (self.rate_drop.rates.ratio() - 1.0);
-        !self.is_clear() && slower.iter().all(|part| part.rates.ratio() > least)
+    /// What the losses of this train and of later ones come from.
+    pub(super) fn loss_cause(&self, later: &[TrainPart], config: &PolicingConfig) -> LossCause {
+        let RateDropState { train, rate_drop, .. } = self;
+        let before = train_rates::seen_before(config.connections, train, rate_drop.index);
+        let rate = rate_drop.rates.sending_rate;
+        let later: Vec<LossCount> = later.iter().map(|part| LossCount::from_rates(&part.rates)).collect();
+        loss_evidence::find_loss_cause(
+            LossCount::of_packets(rate, &before),
+            LossCount::from_rates(&rate_drop.rates),
+            &later,
+            train.len(),
+            config.max_cross_rate.as_f64(),
+            loss_evidence::mean_loss_run(&train[rate_drop.index..]),
+        )
     }
 
     /// What limits the rate, by the fall and by these.
@@ -153,7 +164,10 @@ impl RateDropState {
         bracket: Option<&RateBisection>,
         config: &PolicingConfig,
     ) -> PolicerOrShaper {
-        let policing = self.policing();
+        let is_told = |action: &ExcessAction| {
+            *action != ExcessAction::Drops || self.loss_cause(parts, config) == LossCause::Policer
+        };
+        let policing = self.policing().filter(is_told);
         let line = self.informative_line(parts, config);
         let told = line.map(|line| bracket.map_or(line.available, |bracket| bracket.narrow_estimate(line.available)));
         let rest = &self.train[self.rate_drop.index..];

@@ -133,6 +133,14 @@ pub(super) fn find_first_clustered_loss(train: &[PacketTiming]) -> Option<usize>
     (0..train.len()).find(begins)
 }
 
+/// Packets of a train before this place of which it is seen whether they arrived: over connections, none behind one that was lost on its own.
+pub(super) fn seen_before(connections: Option<u32>, train: &[PacketTiming], place: usize) -> Vec<PacketTiming> {
+    let before = &train[..place];
+    let Some(connections) = connections else { return before.to_vec() };
+    let is_seen = not_behind_losses(connections, before);
+    before.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect()
+}
+
 /// Which packets of a train over connections are not behind one that was lost on their own.
 fn not_behind_losses(connections: u32, train: &[PacketTiming]) -> Vec<bool> {
     let mut has_lost = BTreeSet::new();

@@ -4,7 +4,7 @@ use crate::accuracy::row::Row;
 use crate::accuracy::scenario::{AccuracyPoint, AccuracyScenario};
 use crate::error::RunError;
 use anyhow::anyhow;
-use kumade_measurement::{Clocks, Failure, Measurement, Session};
+use kumade_measurement::{Failure, Measurement};
 use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{Direction, Rate, Span};
 
@@ -26,16 +26,8 @@ pub(super) fn measure(scenario: &AccuracyScenario, point: &AccuracyPoint) -> Res
         down: virtual_path(scenario, point, Direction::Down)?,
         passes_udp: !scenario.firewall_for(point.transport).any(|rule| rule.protocol == Protocol::Udp),
     };
-    let session = Session {
-        peer: "virtual".to_owned(),
-        started: "1970-01-01T00:00:00.000Z".to_owned(),
-        round_trip: paths.round_trip(),
-        max_connections: Session::DEFAULT_MAX_CONNECTIONS,
-        clocks: Clocks::default(),
-        coalescing: None,
-    };
     let plan = plan::measurement_plan(scenario, point, point.direction.into(), u64::from(point.run));
-    match paths.measure(Measurement::new(plan, session), &mut |_| ()) {
+    match paths.measure(Measurement::new(plan, paths.session()), &mut |_| ()) {
         Ok(measured) => {
             let truth = measured.truth[point.direction as usize].unwrap_or_else(|| mean_available(scenario, point));
             row.truth_bits_per_second = truth.bits_per_second();

@@ -289,6 +289,10 @@ fn apply_limiter(limiter: &PolicerOrShaper, outcome: Outcome) -> Outcome {
     if !is_confirmed && !is_host_possible && outcome.available.is_some() {
         return refuse_rate(*sent, outcome);
     }
+    // What is lost at any rate, for all that is known, bounds nothing.
+    if policing.is_none() && !is_confirmed && !is_host_possible {
+        return outcome;
+    }
     let reason = match is_host_possible {
         true => Reason::HeldUpSomewhere(*policing, delivered),
         false => Reason::DoesNotLast(*policing, most),

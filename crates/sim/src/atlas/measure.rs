@@ -8,7 +8,7 @@ use kumade_estimate::MethodSettings;
 use kumade_evidence::EvidenceCollector;
 use kumade_link::Medium;
 use kumade_measurement::report::DirectionReport;
-use kumade_measurement::{Clocks, Directions, Event, Failure, Measurement, MeasurementPlan, Session, TransportChoice};
+use kumade_measurement::{Directions, Event, Failure, Measurement, MeasurementPlan, TransportChoice};
 use kumade_probe_train::Transport;
 use kumade_units::{ConfigError, Direction, Rate};
 use thiserror::Error;
@@ -65,14 +65,6 @@ impl DrawnPath {
             passes_udp: self.kind.can_carry(Transport::Udp),
         };
         let started = paths.up.now();
-        let session = Session {
-            peer: "virtual".to_owned(),
-            started: "1970-01-01T00:00:00.000Z".to_owned(),
-            round_trip: paths.round_trip(),
-            max_connections: Session::DEFAULT_MAX_CONNECTIONS,
-            clocks: Clocks::default(),
-            coalescing: None,
-        };
         let plan = MeasurementPlan {
             directions: Directions::Up,
             transport: TransportChoice::Fixed(transport),
@@ -87,7 +79,7 @@ impl DrawnPath {
             }
         };
         let measured =
-            paths.measure(Measurement::new(plan, session), &mut collect).map_err(MeasureError::Measurement)?;
+            paths.measure(Measurement::new(plan, paths.session()), &mut collect).map_err(MeasureError::Measurement)?;
         facts.set_idle_delays(&measured.idle_delays[Direction::Up as usize]);
         let report = measured.report.up.ok_or(MeasureError::NoDirection)?;
         if report.load_balancing.is_some() {

@@ -6,7 +6,7 @@ mod marking;
 use kumade_link::queue::{DisciplineSettings, QueueConfig, QueueLimit};
 use kumade_link::{CrossConfig, CrossKind, LinkConfig, SizeMix};
 use kumade_measurement::report::PathReport;
-use kumade_measurement::{Clocks, Measurement, MeasurementPlan, Session};
+use kumade_measurement::{Measurement, MeasurementPlan};
 use kumade_sim::{PathHop, Stamping, VirtualPath, VirtualPaths};
 use kumade_units::{Rate, Span, Time};
 
@@ -28,14 +28,6 @@ fn measured(queue: &str, mbit: u64, room: Span, cross_part: f64, plan: Measureme
         VirtualPath::new(&[hop], Stamping::default(), seed).unwrap()
     };
     let mut paths = VirtualPaths { up: path(Some(queue)), down: path(None), passes_udp: true };
-    let session = Session {
-        peer: "192.0.2.1:7272".into(),
-        started: "2026-11-22T00:00:00.000Z".into(),
-        round_trip: DELAY * 2,
-        max_connections: 256,
-        clocks: Clocks::default(),
-        coalescing: None,
-    };
-    let report = paths.measure(Measurement::new(plan, session), &mut |_| ()).unwrap().report;
+    let report = paths.measure(Measurement::new(plan, paths.session()), &mut |_| ()).unwrap().report;
     report.path.unwrap()
 }

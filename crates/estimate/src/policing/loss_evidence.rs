@@ -1,0 +1,129 @@
+//! Whether a policer drops packets, or they are lost at any rate: by how probable their losses are behind either.
+//!
+//! Behind a policer hardly a packet is lost while its bucket has tokens, and behind an empty one the part of them that its rate leaves
+//! none for. Where losses are random, as many are lost of a slow train as of a fast one, and before the fall as behind it.
+
+use super::train_rates::PartRates;
+use crate::packet_timing::PacketTiming;
+
+/// One is so many times as probable as the other where it is taken for certain.
+const MIN_LIKELIHOOD_RATIO: f64 = 20.0;
+/// What is lost at any rate on paths with a policer, …
+const RANDOM_LOSS_PARTS: [f64; 3] = [0.001, 0.005, 0.02];
+/// … the cross traffic there, as parts of the most that there may be, …
+const CROSS_PARTS: [f64; 4] = [0.0, 0.3, 0.6, 1.0];
+/// … and in how many steps the part is tried that the empty bucket lets pass.
+const PASSING_STEPS: u32 = 40;
+
+/// How many packets of a rate in bit/s were sent, and how many of them lost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct LossCount {
+    sending_rate: f64,
+    packets: f64,
+    lost: f64,
+}
+
+/// Which of the two explains the losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LossCause {
+    Policer,
+    Random,
+    /// Either may.
+    Unknown,
+}
+
+impl LossCount {
+    pub(super) fn from_rates(rates: &PartRates) -> Self {
+        let packets = rates.packets as f64 / (1.0 - rates.lost_part);
+        LossCount { sending_rate: rates.sending_rate, packets, lost: packets * rates.lost_part }
+    }
+
+    /// Of packets sent at this rate.
+    pub(super) fn of_packets(sending_rate: f64, packets: &[PacketTiming]) -> Self {
+        let lost = packets.iter().filter(|packet| packet.arrival.is_none()).count();
+        LossCount { sending_rate, packets: packets.len() as f64, lost: lost as f64 }
+    }
+
+    /// The logarithm of how probable it is where this part of them passes.
+    fn ln_probability(&self, passing: f64) -> f64 {
+        let passing = passing.clamp(1e-4, 1.0 - 1e-4);
+        (self.packets - self.lost) * passing.ln() + self.lost * (1.0 - passing).ln()
+    }
+}
+
+/// How many packets are lost in a row: losses are no more certain than so many times fewer single ones.
+pub(super) fn mean_loss_run(train: &[PacketTiming]) -> f64 {
+    let runs = train.chunk_by(|one, next| one.arrival.is_some() == next.arrival.is_some());
+    let lost: Vec<usize> = runs.filter(|run| run[0].arrival.is_none()).map(<[PacketTiming]>::len).collect();
+    lost.iter().sum::<usize>() as f64 / lost.len().max(1) as f64
+}
+
+/// What the losses before a fall, behind it, and of later trains behind an empty bucket, come from. The fall was found at one of `places`;
+/// there may be this much cross traffic, in bit/s, and losses come in runs of so many packets.
+pub(super) fn find_loss_cause(
+    before: LossCount,
+    behind: LossCount,
+    later: &[LossCount],
+    places: usize,
+    max_cross: f64,
+    mean_run: f64,
+) -> LossCause {
+    let all = || [&before, &behind].into_iter().chain(later);
+    let (packets, lost) = all().fold((0.0, 0.0), |sum, count| (sum.0 + count.packets, sum.1 + count.lost));
+    let random: f64 = all().map(|count| count.ln_probability(1.0 - lost / f64::max(packets, 1.0))).sum();
+    // Of many places the best one was taken, which makes the policer more probable by as many times; or its bucket was empty before.
+    let searched = (places.max(1) as f64).ln();
+    let policer = |random_loss: f64, cross: f64, passing: f64| {
+        let committed = passing * (behind.sending_rate + cross);
+        let empty = |count: &LossCount| {
+            count.ln_probability((1.0 - random_loss) * (committed / (count.sending_rate + cross)).min(1.0))
+        };
+        let first = empty(&before).max(before.ln_probability(1.0 - random_loss) - searched);
+        first + empty(&behind) + later.iter().map(empty).sum::<f64>()
+    };
+    let steps = 1..PASSING_STEPS;
+    let most = RANDOM_LOSS_PARTS
+        .iter()
+        .flat_map(|&random_loss| CROSS_PARTS.map(|part| (random_loss, part * max_cross)))
+        .flat_map(|(loss, cross)| {
+            steps.clone().map(move |step| (loss, cross, f64::from(step) / f64::from(PASSING_STEPS)))
+        })
+        .map(|(loss, cross, passing)| policer(loss, cross, passing))
+        .fold(f64::NEG_INFINITY, f64::max);
+    let ratio = (most - random) / mean_run.max(1.0);
+    if ratio > MIN_LIKELIHOOD_RATIO.ln() {
+        LossCause::Policer
+    } else if ratio < -MIN_LIKELIHOOD_RATIO.ln() {
+        LossCause::Random
+    } else {
+        LossCause::Unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(mbit: f64, packets: f64, lost: f64) -> LossCount {
+        LossCount { sending_rate: mbit * 1e6, packets, lost }
+    }
+
+    #[test]
+    fn as_many_lost_of_slower_trains_are_random() {
+        let (before, behind) = (count(19.0, 0.0, 0.0), count(19.0, 200.0, 24.0));
+        let cause = |later: &[LossCount]| find_loss_cause(before, behind, later, 200, 1e6, 1.0);
+        assert_eq!(cause(&[]), LossCause::Unknown, "nothing to compare with");
+        assert_eq!(cause(&[count(15.0, 120.0, 9.0), count(11.0, 120.0, 15.0)]), LossCause::Random);
+        assert_eq!(cause(&[count(15.0, 120.0, 0.0), count(11.0, 120.0, 0.0)]), LossCause::Policer);
+        assert_eq!(cause(&[count(15.0, 120.0, 7.0)]), LossCause::Unknown, "either may lose so many");
+    }
+
+    #[test]
+    fn many_lost_after_hardly_any_are_a_policers_unless_the_place_was_looked_for() {
+        let behind = count(19.0, 300.0, 60.0);
+        let cause = |before| find_loss_cause(before, behind, &[], 1000, 0.0, 1.0);
+        assert_eq!(cause(count(19.0, 700.0, 1.0)), LossCause::Policer);
+        assert_eq!(cause(count(19.0, 12.0, 0.0)), LossCause::Unknown, "a dozen that pass are found somewhere");
+        assert_eq!(cause(count(19.0, 700.0, 130.0)), LossCause::Unknown, "the bucket may have been empty before");
+    }
+}
