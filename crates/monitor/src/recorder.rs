@@ -432,7 +432,7 @@ impl Recorder {
         let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
         let told = planner_outcome(&outcome);
-        let is_refused = matches!(told, Outcome::Refused(_));
+        let is_refused = told.is_refused();
         self.schedule.end(token, told, clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
         // It has not been measured, and is planned again.
