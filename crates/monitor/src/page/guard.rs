@@ -98,7 +98,8 @@ impl Sources {
     pub(super) fn session_secret<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies = cookies.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.find(|(name, _)| *name == self.cookie_name).map(|(_, secret)| secret)
+        let own = self.cookie_name();
+        cookies.find(|(name, _)| *name == own).map(|(_, secret)| secret)
     }
 }
 
