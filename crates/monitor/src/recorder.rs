@@ -34,6 +34,7 @@ use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use mesh_state::MeshState;
+pub(crate) use opening::is_of;
 use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
