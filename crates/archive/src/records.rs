@@ -26,7 +26,7 @@ pub struct Gap {
     pub from: Time,
     /// Until when.
     pub to: Time,
-    /// A word for programs: `agent-down`, `disk-full`, `not-planned` …
+    /// In words: `the agent did not run`.
     pub cause: String,
 }
 

@@ -1,4 +1,5 @@
 use crate::deadline_stream::DeadlineStream;
+use crate::host_name::is_own_host;
 use crate::listener_thread::ListenerThread;
 use crate::metrics_format::MetricsFormat;
 use kumade_net::{clock, listener};
@@ -47,16 +48,18 @@ impl Exporter {
     /// # Errors
     /// The address cannot be had.
     pub fn start(address: SocketAddr, metrics: impl FnMut() -> String + Send + 'static) -> Result<Self, ExporterError> {
-        Exporter::start_guarded(address, |_, _| true, metrics)
+        Exporter::start_guarded(address, |_| false, |_, _| true, metrics)
     }
 
     /// As [`start`](Self::start), for those alone whom `may_fetch` lets: who asks, and with which token
-    /// (`Authorization: Bearer`).
+    /// (`Authorization: Bearer`). Of names by which it is asked over the loopback interface, besides `localhost`, `is_own_name` knows
+    /// those that this host has.
     ///
     /// # Errors
     /// The address cannot be had.
     pub fn start_guarded(
         address: SocketAddr,
+        is_own_name: impl Fn(&str) -> bool + Send + Sync + 'static,
         may_fetch: impl Fn(SocketAddr, Option<&str>) -> bool + Send + Sync + 'static,
         metrics: impl FnMut() -> String + Send + 'static,
     ) -> Result<Self, ExporterError> {
@@ -65,7 +68,7 @@ impl Exporter {
         listener.set_nonblocking(true).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         // Each client's thread holds a copy.
-        let source = Arc::new(Source { metrics: Mutex::new(metrics), may_fetch });
+        let source = Arc::new(Source { metrics: Mutex::new(metrics), is_own_name, may_fetch });
         let mut clients = Clients::default();
         let serve = move |(stream, peer): (TcpStream, SocketAddr)| {
             wait_for_threads(&source)?;
@@ -120,8 +123,9 @@ fn wait_for_threads<T>(held_by_each: &Arc<T>) -> io::Result<()> {
 }
 
 /// What clients are answered from.
-struct Source<M, G> {
+struct Source<M, N, G> {
     metrics: Mutex<M>,
+    is_own_name: N,
     may_fetch: G,
 }
 
@@ -131,6 +135,7 @@ fn serve_client(
     source: Arc<
         Source<
             impl FnMut() -> String + Send + 'static,
+            impl Fn(&str) -> bool + Send + Sync + 'static,
             impl Fn(SocketAddr, Option<&str>) -> bool + Send + Sync + 'static,
         >,
     >,
@@ -138,7 +143,10 @@ fn serve_client(
     let work = move || {
         // A panic of one that asked before has been reported; the metrics may still be good.
         let text = || source.metrics.lock().unwrap_or_else(PoisonError::into_inner)();
-        if let Err(error) = respond(&stream, |token| (source.may_fetch)(peer, token), text) {
+        // A browser of this host may have a foreign page open, whose name leads here.
+        let is_loopback = peer.ip().to_canonical().is_loopback();
+        let is_own = |host: &str| !is_loopback || is_own_host(host, true, &source.is_own_name);
+        if let Err(error) = respond(&stream, is_own, |token| (source.may_fetch)(peer, token), text) {
             tracing::debug!("metrics: a client failed: {error}");
         }
     };
@@ -147,6 +155,7 @@ fn serve_client(
 
 fn respond(
     stream: &TcpStream,
+    is_own_host: impl Fn(&str) -> bool,
     may_fetch: impl FnOnce(Option<&str>) -> bool,
     metrics: impl FnOnce() -> String,
 ) -> io::Result<()> {
@@ -156,6 +165,12 @@ fn respond(
         Some(request) if !request.is_for_metrics() => {
             ("404 Not Found", PLAIN_TEXT, "the metrics are at /metrics\n".into())
         }
+        // Whoever names none is no browser.
+        Some(request) if !request.host.as_deref().is_none_or(&is_own_host) => (
+            "421 Misdirected Request",
+            PLAIN_TEXT,
+            "the metrics have another name: fetch them by their address, or as http://localhost on this host\n".into(),
+        ),
         Some(request) if !may_fetch(request.token.as_deref()) => (
             "401 Unauthorized\r\nWWW-Authenticate: Bearer",
             PLAIN_TEXT,
@@ -181,18 +196,27 @@ struct Request {
     method: String,
     target: String,
     format: MetricsFormat,
+    host: Option<String>,
     token: Option<String>,
 }
 
 impl Request {
     fn new(request: &httparse::Request<'_, '_>) -> Option<Self> {
-        let accept = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("Accept"));
-        let format = MetricsFormat::negotiate(accept.filter_map(|header| str::from_utf8(header.value).ok()));
-        let authorization = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("Authorization"));
-        let authorization = authorization.and_then(|header| str::from_utf8(header.value).ok()?.split_once(' '));
+        let values = |name: &'static str| {
+            let named = request.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+            named.map(|header| String::from_utf8_lossy(header.value))
+        };
+        let accept: Vec<_> = values("Accept").collect();
+        let authorization = values("Authorization").next();
+        let authorization = authorization.as_deref().and_then(|value| value.split_once(' '));
         let bearer = authorization.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"));
-        let token = bearer.map(|(_, token)| token.to_owned());
-        Some(Request { method: request.method?.to_owned(), target: request.path?.to_owned(), format, token })
+        Some(Request {
+            method: request.method?.to_owned(),
+            target: request.path?.to_owned(),
+            format: MetricsFormat::negotiate(accept.iter().map(|value| &**value)),
+            host: values("Host").next().map(Into::into),
+            token: bearer.map(|(_, token)| token.to_owned()),
+        })
     }
 
     /// Whatever query stands behind the path, which `http://HOST` may stand before (RFC 9112, 3.2.2).

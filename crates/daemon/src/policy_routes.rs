@@ -40,6 +40,8 @@ impl<R: PolicyRoute> InstalledRoutes<R> {
         Ok(InstalledRoutes { routes, recorded })
     }
 
+    /// Adds them, in the namespace of the calling thread.
+    ///
     /// # Errors
     /// The system refuses one; the others are removed.
     pub fn install(&self) -> Result<(), SetupError> {

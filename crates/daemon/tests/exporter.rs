@@ -31,8 +31,10 @@ fn metrics_are_fetched_in_the_format_that_is_accepted() {
         ("accept: application/openmetrics-text\r\n", (" application/openmetrics-text; version=1.0.0;", METRICS)),
     ] {
         let ask = |method: &str, target: &str| {
-            let response =
-                send_request(&exporter, format!("{method} {target} HTTP/1.1\r\nHost: x\r\n{accept}\r\n").as_bytes());
+            let response = send_request(
+                &exporter,
+                format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n").as_bytes(),
+            );
             let (head, body) = response.split_once("\r\n\r\n").unwrap();
             let length = format!("Content-Length: {}\r\n", expected.len());
             assert!(head.starts_with("HTTP/1.1 200 OK") && head.contains(kind) && head.contains(&length), "{head}");
@@ -62,6 +64,35 @@ fn other_requests_are_refused() {
     // Whatever becomes of the rest of this one, the next is served.
     send_request(&exporter, &vec![b'G'; 1 << 20]);
     assert!(send_request(&exporter, b"GET / HTTP/1.0\r\n\r\n").contains("seen_total 1"));
+}
+
+/// It once answered all names: the page of anybody whose name was made to lead here (DNS rebinding), opened by a browser of this host, read the metrics.
+#[test]
+fn metrics_are_told_under_no_name_but_their_own() {
+    let start = || {
+        Exporter::start_guarded(
+            "[::]:0".parse().unwrap(),
+            |name| name == "own.example",
+            |_, _| true,
+            || METRICS.to_owned(),
+        )
+    };
+    let exporter = start().unwrap();
+    let port = exporter.address().port();
+    let ask = |to: &str, host: &str| {
+        let mut stream = TcpStream::connect((to, port)).unwrap();
+        stream.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    };
+    for host in ["localhost", "127.0.0.1:9273", "[::1]:9273", "own.example:9273"] {
+        assert!(ask("127.0.0.1", host).contains("seen_total 1"), "{host}");
+    }
+    for host in ["rebound.example", "rebound.example:9273", "192.0.2.1", ""] {
+        let response = ask("127.0.0.1", host);
+        assert!(response.starts_with("HTTP/1.1 421 ") && !response.contains("seen"), "{host}: {response}");
+    }
 }
 
 #[test]

@@ -12,10 +12,10 @@ use kumade_monitor::access::{AccessClass, TokenHash};
 #[cfg(target_os = "linux")]
 use kumade_net::privileges;
 use kumade_noise_session::{KeyError, PresharedKey, PrivateKey};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 #[cfg(unix)]
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -213,32 +213,8 @@ fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyh
 
 /// Reads a file with secrets, which not everybody may read, and only its user may write. From then on, the memory of this
 /// process is hidden, too.
-fn read_secret(path: &Path, kind: &str, max_bytes: u64) -> anyhow::Result<String> {
+fn read_secret(path: &Path, kind: &'static str, max_bytes: u64) -> anyhow::Result<String> {
     #[cfg(target_os = "linux")]
     privileges::hide_memory()?;
-    let name = path.display();
-    let mut text = String::new();
-    let cannot_read = || format!("cannot read the {kind} {name}");
-    let file = File::open(path).with_context(cannot_read)?;
-    #[cfg(unix)]
-    check_mode(&file, kind, path)?;
-    file.take(max_bytes).read_to_string(&mut text).with_context(cannot_read)?;
-    Ok(text)
-}
-
-/// Other systems than Unix have access lists, which whoever makes the file inherits.
-#[cfg(unix)]
-fn check_mode(file: &File, kind: &str, path: &Path) -> anyhow::Result<()> {
-    let name = path.display();
-    let found = file.metadata().with_context(|| format!("cannot read the {kind} {name}"))?;
-    // A pipe or a device has other means. A group may be trusted on purpose, and the group's bits may stand for an access
-    // list of one user (acl(5)), as that of a service manager's credentials does.
-    let mode = if found.is_file() { found.permissions().mode() } else { 0 };
-    if mode & 0o027 != 0 {
-        return Err(anyhow!("all users can read, or others can write, the {kind} {name}: run chmod 600 on it"));
-    }
-    if mode & 0o040 != 0 {
-        tracing::warn!("a group can read the {kind} {name}: unless that is meant to be, run chmod 600 on it");
-    }
-    Ok(())
+    Ok(kumade_files::read_secret(path, kind, max_bytes)?)
 }

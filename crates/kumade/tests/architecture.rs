@@ -38,7 +38,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("packet-loop", &["link", "net", "packet", "units"]),
     ("daemon", &["net", "units"]),
     ("files", &[]),
-    ("archive", &["sketch", "units"]),
+    ("archive", &["files", "sketch", "units"]),
     // TCP connections of a tunnel that carry no packets.
     ("relay", &["net", "packet-loop", "noise-session", "daemon", "units"]),
     // What a gateway and a tunnel do, over sockets.

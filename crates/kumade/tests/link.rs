@@ -475,7 +475,7 @@ fn metrics_are_offered_where_asked() {
         network.round_trip();
         let mut metrics = String::new();
         let mut stream = network.middle.run(|| TcpStream::connect("127.0.0.1:9272").unwrap()).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         stream.read_to_string(&mut metrics).unwrap();
         assert!(metrics.contains("kumade_link_delivered_packets_total{link=\"link\",direction=\"up\""), "{metrics}");
         assert_eq!(running.interrupted().0, Some(0));

@@ -256,12 +256,16 @@ pub(crate) fn start_exporter(
     latest: watch::Receiver<Arc<MonitorStatus>>,
 ) -> Result<Option<Exporter>, MonitorError> {
     let metrics = move || encode_metrics(MonitorStatus::clone(&latest.borrow()));
-    let access = access.clone();
+    let (names, access) = (access.clone(), access.clone());
+    let is_own_name = move |name: &str| names.is_own_name(name, true);
     let may_fetch = move |from: SocketAddr, token: Option<&str>| {
         let (from, credential) = (from.ip().to_canonical(), token.map_or(Credential::None, Credential::Bearer));
         from.is_loopback() || access.admit(credential, from).is_ok()
     };
-    Ok(config.prometheus.map(|address| Exporter::start_guarded(address, may_fetch, metrics)).transpose()?)
+    Ok(config
+        .prometheus
+        .map(|address| Exporter::start_guarded(address, is_own_name, may_fetch, metrics))
+        .transpose()?)
 }
 
 /// Those that this host probes: in a mesh, agents do.

@@ -119,7 +119,7 @@ impl PageServer {
             is_loopback: address.ip().is_loopback(),
             access,
             tls: tls.clone(),
-            cookie_name: format!("kumade-monitor-{}", address.port()),
+            port: address.port(),
         };
         let serve = async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;

@@ -5,11 +5,13 @@ use crate::light::{ProbeKind, ProbeResult};
 use crate::mesh::peer_path::PeerPath;
 use crate::pair_state::{MAX_LOSS_RATIO, PairMonitor, PairState, lane_loss, path_loss};
 use crate::status::{LaneDelay, PairStatus, RunStatus, StateStatus};
-use kumade_archive::{HostId, PairId};
+use kumade_archive::{Gap, HostId, PairId};
 use kumade_planner::RunId;
 use kumade_sketch::{Lane, LostIn, Outcome, PairFloors, Sample, Sketch, Summary};
 use kumade_units::{Span, Time};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 
 /// One pair of hosts.
 #[derive(Debug)]
@@ -36,8 +38,13 @@ pub(crate) struct PairRecorder {
     pub(crate) outage: Option<Outage>,
     /// What the archive has not been given yet.
     pub(crate) pending: Vec<Sample>,
+    /// Gaps that were over before the pair had a number, the last ones.
+    unnumbered_gaps: VecDeque<(Range<Time>, String)>,
     duplicates: u64,
 }
+
+/// Gaps that are kept of a pair without a number: an agent that restarts again and again has one each time.
+const MAX_UNNUMBERED_GAPS: usize = 100;
 
 /// Results are told of sooner, unless an agent was cut off from its coordinator.
 const MAX_REPORT_DELAY: Span = Span::from_secs(10);
@@ -86,6 +93,7 @@ impl PairRecorder {
             is_one_way: false,
             outage: None,
             pending: Vec::new(),
+            unnumbered_gaps: VecDeque::new(),
             duplicates: 0,
             target,
         }
@@ -153,6 +161,19 @@ impl PairRecorder {
         let ended = self.outage.take();
         self.outage = cause.map(|cause| Outage { from: utc, cause });
         ended
+    }
+
+    /// A time without probes, which is over: it is written once the pair has a number.
+    pub(crate) fn keep_gap(&mut self, time: Range<Time>, cause: &str) {
+        self.unnumbered_gaps.truncate(MAX_UNNUMBERED_GAPS - 1);
+        self.unnumbered_gaps.push_front((time, cause.to_owned()));
+    }
+
+    /// The pair has a number: the gaps that were kept until then.
+    pub(crate) fn adopt_number(&mut self, pair: PairId) -> impl Iterator<Item = Gap> + use<> {
+        self.id = Some(pair);
+        let kept = std::mem::take(&mut self.unnumbered_gaps);
+        kept.into_iter().map(move |(time, cause)| Gap { pair, from: time.start, to: time.end, cause })
     }
 
     pub(crate) fn status(&self) -> PairStatus {

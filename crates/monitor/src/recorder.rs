@@ -21,7 +21,7 @@ use crate::light::ProbeReport;
 use crate::mesh::listener::MeshReport;
 use crate::monitor_error::MonitorError;
 use crate::page::{MeasureRequest, PairNumbers};
-use crate::pair_recorder::{BusyTime, PairRecorder};
+use crate::pair_recorder::{BusyTime, Outage, PairRecorder};
 use crate::remote_write::{RemoteWriteNews, RemoteWriteProgress};
 use crate::run_document::{failed_document, run_status};
 use crate::schedule::{Schedule, ScheduleStep, planner_outcome};
@@ -34,6 +34,7 @@ use kumade_net::clock::{self, RealtimeOffset};
 use kumade_planner::{Outcome, Plan, RunId, Token, TokenRecord};
 use kumade_units::{Span, Time};
 use mesh_state::MeshState;
+pub(crate) use opening::is_of;
 use opening::{earlier_runs, open_pairs};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -307,7 +308,8 @@ impl Recorder {
     fn adopt_pair(&mut self, target: usize, id: PairId, utc: Time) {
         let latest = self.archive.read().runs(id, Time::ZERO..Time::MAX, 1).unwrap_or_default();
         let pair = &mut self.pairs[target];
-        (pair.id, pair.last_run) = (Some(id), latest.first().map(run_status));
+        pair.last_run = latest.first().map(run_status);
+        self.gaps.extend(pair.adopt_number(id));
         self.restore_usual(target, id);
         let pair = &mut self.pairs[target];
         self.numbers.write().unwrap_or_else(PoisonError::into_inner).insert(pair.target.id.clone(), id);
@@ -324,13 +326,12 @@ impl Recorder {
     fn set_outage(&mut self, target: usize, cause: Option<String>, utc: Time) {
         let Some(pair) = self.pairs.get_mut(target) else { return };
         let ended = pair.set_outage(cause, utc);
-        let gap = ended.zip(pair.id).map(|(outage, pair)| Gap {
-            pair,
-            from: outage.from,
-            to: utc.max(outage.from),
-            cause: outage.cause,
-        });
-        self.gaps.extend(gap);
+        let Some(Outage { from, cause }) = ended else { return };
+        let to = utc.max(from);
+        match pair.id {
+            Some(pair) => self.gaps.push(Gap { pair, from, to, cause }),
+            None => pair.keep_gap(from..to, &cause),
+        }
     }
 
     fn tick(&mut self) {
@@ -432,7 +433,7 @@ impl Recorder {
         let Some(RunningRun { target, token, started, began, measurement }) = self.running.take() else { return };
         let EndedMeasurement { outcome, ended } = measurement.finish();
         let told = planner_outcome(&outcome);
-        let is_refused = matches!(told, Outcome::Refused(_));
+        let is_refused = told.is_refused();
         self.schedule.end(token, told, clock::monotonic());
         self.busy.iter_mut().filter(|busy| busy.to.is_none()).for_each(|busy| busy.to = Some(ended));
         // It has not been measured, and is planned again.

@@ -6,9 +6,9 @@ use crate::leadership::{Candidate, Leadership, decode_status};
 use crate::monitor::start_exporter;
 use crate::monitor_error::MonitorError;
 use crate::page::{History, PageGuards, PageServer, PairNumbers, Tls};
-use crate::recorder::OWN_HOST_ID;
+use crate::recorder::{OWN_HOST_ID, is_of};
 use crate::status::MonitorStatus;
-use kumade_archive::{AnyStore, ArchiveError, Family, Reader};
+use kumade_archive::{AnyStore, ArchiveError, Reader};
 use kumade_daemon::{ActivityWatch, Exporter};
 use kumade_net::{clock, interface};
 use kumade_units::{Span, Time};
@@ -127,10 +127,6 @@ fn known_paths(config: &MonitorConfig) -> KnownPaths {
         paths.entry(ends(place)).or_default().push((target.family, target.id.clone()));
     }
     paths
-}
-
-fn is_of(path: Option<interface::Family>, family: Family) -> bool {
-    path.is_none_or(|path| (path == interface::Family::V4) == (family == Family::V4))
 }
 
 /// The thread of one that stands by.

@@ -128,6 +128,11 @@ impl Outcome {
     pub fn is_served(&self) -> bool {
         matches!(self, Outcome::Finished | Outcome::Failed(_))
     }
+
+    /// Whether an agent gave the slot up: nothing was measured, and the run is planned again.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Outcome::Refused(_))
+    }
 }
 
 impl fmt::Display for Outcome {

@@ -12,6 +12,9 @@ const MIN_KNOWN_DURATIONS: usize = 5;
 const PRIOR_FULL: Span = Span::from_secs(16);
 /// The same with transfers that fill the path, 10 s in each direction.
 const PRIOR_LOAD: Span = Span::from_secs(45);
+/// What is recorded of a run that was cut off is no longer: a server gives a measurement three minutes (a turn), so that one which has not ended
+/// in this, and its guard, does not end by itself, and a longer slot would only hold its hosts.
+const MAX_RECORDED_CUT_OFF: Span = Span::from_secs(240);
 /// Minimum of the guard: connections are opened, and a stalled train is sent again.
 const MIN_GUARD: Span = Span::from_secs(2);
 /// The guard as a part of the 95th percentile.
@@ -37,9 +40,9 @@ impl DurationHistory {
         self.next = (self.next + 1) % MAX_KEPT_DURATIONS as u8;
     }
 
-    /// A run was ended at the end of its slot. Half as much again is recorded, so that the next slot is longer.
+    /// A run was ended at the end of its slot. Half as much again is recorded, so that the next slot is longer: up to five minutes.
     pub fn record_cut_off(&mut self, slot: Span) {
-        self.record(slot + slot / 2);
+        self.record((slot + slot / 2).min(MAX_RECORDED_CUT_OFF));
     }
 
     /// The 95th percentile of what is kept, by nearest rank.
@@ -96,6 +99,9 @@ mod tests {
         for _ in 0..100 {
             history.record_cut_off(history.slot(RunKind::Full));
         }
+        assert_eq!(history.slot(RunKind::Full), Span::from_secs(300), "what never ends holds its hosts for no longer");
+        history.record(MAX_SLOT);
+        history.record(MAX_SLOT);
         assert_eq!(history.slot(RunKind::Full), MAX_SLOT);
     }
 }

@@ -22,7 +22,7 @@ const SHORT_SESSIONS: usize = 4_096;
 /// Idle time after which a session expires.
 const SESSION_TIMEOUT: Span = Span::from_secs(60);
 /// Idle time after which a test packet with sequence number zero begins a new session; before, it is a duplicate or
-/// reordered.
+/// reordered. A short one does with any number, once in [`SESSION_TIMEOUT`].
 const RESTART_AFTER: Span = Span::from_secs(1);
 /// Interval between searches for expired sessions.
 const SWEEP_INTERVAL: Span = Span::from_secs(1);
@@ -49,6 +49,30 @@ struct ShortSession {
     /// The number of the last packet that was answered, and when that was.
     last_sequence: u32,
     last_received: Time,
+    /// From when on a number that is not higher may begin it anew: its sender was started again, or another one has forged a great number.
+    restart_from: Time,
+}
+
+impl ShortSession {
+    fn new(key: SessionKey, sequence: u32, now: Time) -> Self {
+        ShortSession { key, last_sequence: sequence, last_received: now, restart_from: now }
+    }
+
+    fn is_expired(&self, now: Time) -> bool {
+        now - self.last_received >= SESSION_TIMEOUT
+    }
+
+    /// Whether a packet with this number is answered.
+    fn admit(&mut self, sequence: u32, now: Time) -> bool {
+        if sequence <= self.last_sequence {
+            if now - self.last_received <= RESTART_AFTER || now < self.restart_from {
+                return false;
+            }
+            self.restart_from = now + SESSION_TIMEOUT;
+        }
+        (self.last_sequence, self.last_received) = (sequence, now);
+        true
+    }
 }
 
 /// Which test packet it is.
@@ -96,7 +120,8 @@ impl SourceLimits {
     /// The reply to this test packet of `bytes` (IP), counted from zero in its session; none if the source exceeds its rate.
     ///
     /// The reply to a short one has the sender's number (RFC 8762, 4.3: a stateless reflector), and there is none unless that is
-    /// higher than those before it: two reflectors that took each other's short answers for questions would repeat a number for ever.
+    /// higher than those before it, or begins anew: two reflectors that took each other's short answers for questions would repeat a
+    /// number for ever.
     pub(super) fn admit_packet(
         &mut self,
         from: SocketAddr,
@@ -119,15 +144,14 @@ impl SourceLimits {
         let key = (from, session);
         if is_short {
             let place = self.hash.hash_one(key) as usize % SHORT_SESSIONS;
-            let known = &mut self.short_sessions[place];
-            let is_answered = known.is_some_and(|known| {
-                known.key == key && sequence <= known.last_sequence && now - known.last_received < SESSION_TIMEOUT
-            });
-            if is_answered {
-                return None;
-            }
-            *known = Some(ShortSession { key, last_sequence: sequence, last_received: now });
-            return Some(stateless);
+            let place = &mut self.short_sessions[place];
+            return match place.as_mut().filter(|known| known.key == key && !known.is_expired(now)) {
+                Some(known) => known.admit(sequence, now).then_some(stateless),
+                None => {
+                    *place = Some(ShortSession::new(key, sequence, now));
+                    Some(stateless)
+                }
+            };
         }
         if self.sessions.len() >= MAX_SESSIONS && !self.sessions.contains_key(&key) {
             return Some(stateless);
@@ -206,8 +230,50 @@ mod tests {
         };
         assert_eq!([5, 6, 9].map(|sequence| answer(sequence, 0)), [Some(5), Some(6), Some(9)]);
         assert_eq!([9, 6, 0].map(|sequence| answer(sequence, 1)), [None; 3], "copies, or another reflector's answers");
-        assert_eq!(answer(0, 59), None);
-        assert_eq!(answer(0, 61), Some(0), "begun anew");
+        assert_eq!(
+            [(0, 2), (0, 2), (1, 3)].map(|(sequence, seconds)| answer(sequence, seconds)),
+            [Some(0), None, Some(1)]
+        );
+        assert_eq!(
+            [(1, 6), (0, 61)].map(|(sequence, seconds)| answer(sequence, seconds)),
+            [None, None],
+            "once in a minute"
+        );
+        assert_eq!(answer(0, 63), Some(0), "after a minute without an answer");
+    }
+
+    /// Once, one packet with the highest number silenced its source for a minute, also before that had sent any.
+    #[test]
+    fn a_forged_number_silences_short_packets_for_a_second() {
+        for forged_before in [0, 100] {
+            let mut sources = SourceLimits::default();
+            let from: SocketAddr = "192.0.2.1:5".parse().unwrap();
+            let mut answer = |sequence: u32, millis| {
+                let test = TestPacketId { is_short: true, ..test_packet(0, sequence) };
+                sources.admit_packet(from, 42, test, time_at_millis(millis)).is_some()
+            };
+            let mut answered = 0;
+            for sequence in 0..200 {
+                let millis = 100 * i64::from(sequence);
+                if sequence == forged_before {
+                    assert!(answer(u32::MAX, millis));
+                }
+                answered += u32::from(answer(sequence, millis));
+            }
+            assert_eq!(answered, 189, "of ten packets a second");
+        }
+    }
+
+    /// The round trip between them is longer than a silence after which a number begins anew.
+    #[test]
+    fn what_comes_back_after_seconds_is_answered_once_more_at_most() {
+        let mut sources = SourceLimits::default();
+        let other: SocketAddr = "192.0.2.1:862".parse().unwrap();
+        let test = TestPacketId { is_short: true, ..test_packet(0, 7) };
+        let comes_back = (0..)
+            .step_by(3)
+            .take_while(|&seconds| sources.admit_packet(other, 42, test, time_at_millis(1000 * seconds)).is_some());
+        assert_eq!(comes_back.count(), 2);
     }
 
     /// Whoever fills the tables: each is answered once, and again by a higher number.

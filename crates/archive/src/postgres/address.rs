@@ -1,10 +1,10 @@
 use super::tls::Tls;
+use kumade_files::{SecretFileError, read_secret};
 use postgres::Config;
 use postgres::config::{Host, SslMode};
 use std::fmt;
-use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
@@ -45,6 +45,8 @@ pub enum PostgresAddressError {
     LocalSocket,
 }
 
+/// Longer than any file of passwords.
+const MAX_PASSWORDS_BYTES: u64 = 1 << 20;
 /// A server that does not answer is given up after this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that has vanished is noticed after this.
@@ -55,7 +57,7 @@ const USER_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl PostgresAddress {
     /// With the file that has the password, alone on its first line. Without it, the file that `PGPASSFILE` names is looked into, as other
-    /// programs of PostgreSQL do.
+    /// programs of PostgreSQL do. Neither is used where all users can read it.
     pub fn with_password_file(mut self, file: PathBuf) -> Self {
         self.password_file = Some(file);
         self
@@ -81,16 +83,19 @@ impl PostgresAddress {
     }
 
     /// To connect by, with the password if one is known.
-    pub(super) fn connection(&self) -> io::Result<Config> {
+    ///
+    /// # Errors
+    /// The file of the password cannot be read, or others can.
+    pub(super) fn connection(&self) -> Result<Config, SecretFileError> {
         let mut config = self.config.clone();
         let password = match (&self.password_file, std::env::var_os("PGPASSFILE")) {
-            (Some(file), _) => {
-                let text = fs::read_to_string(file);
-                let text =
-                    text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))?;
-                text.lines().next().map(str::to_owned)
-            }
-            (None, Some(file)) => fs::read_to_string(file).ok().and_then(|text| self.find_password(&text)),
+            (Some(file), _) => read_passwords(file)?.lines().next().map(str::to_owned),
+            (None, Some(file)) => match read_passwords(file.as_ref()) {
+                Ok(text) => self.find_password(&text),
+                // Then there is none, as for other programs.
+                Err(SecretFileError::Read { .. }) => None,
+                Err(error) => return Err(error),
+            },
             (None, None) => None,
         };
         password.iter().for_each(|password| _ = config.password(password));
@@ -121,6 +126,10 @@ impl PostgresAddress {
             fits.then(|| password.clone())
         })
     }
+}
+
+fn read_passwords(file: &Path) -> Result<String, SecretFileError> {
+    read_secret(file, "password in", MAX_PASSWORDS_BYTES)
 }
 
 fn split_fields(line: &str) -> Vec<String> {
@@ -180,6 +189,8 @@ impl fmt::Debug for PostgresAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_password_is_found_by_host_port_database_and_user() {
@@ -189,6 +200,22 @@ mod tests {
         let local: PostgresAddress = "host=/run/postgresql user=me".parse().unwrap();
         assert_eq!(local.find_password("localhost:5432:me:me:found").as_deref(), Some("found"));
         assert_eq!(local.find_password("broken\n::::"), None);
+    }
+
+    #[test]
+    fn a_password_that_others_can_read_is_not_used() {
+        let file = std::env::temp_dir().join(format!("kumade-password-{}", std::process::id()));
+        let address: PostgresAddress = "postgresql://me@db.example/kumade".parse().unwrap();
+        let address = address.with_password_file(file.clone());
+        let read = |mode| {
+            std::fs::write(&file, "hushed\n").unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            address.connection().map(|config| config.get_password() == Some(b"hushed"))
+        };
+        assert!(read(0o600).unwrap());
+        let error = read(0o644).unwrap_err().to_string();
+        assert!(error.starts_with("all users can read") && error.contains("the password in"), "{error}");
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Session {
     pub(super) fn connect(address: &PostgresAddress) -> Result<Self, ArchiveError> {
         let name = address.name();
         let failed = |cause: String| ArchiveError::Engine { operation: "connect", archive: name.clone(), cause };
-        let config = address.connection().map_err(|error| failed(format!("cannot read the password: {error}")))?;
+        let config = address.connection().map_err(|error| failed(error.to_string()))?;
         let tls = address.tls().map_err(|error| failed(format!("cannot read the certificates: {error}")))?;
         let connected = match tls {
             Some(tls) => config.connect(tls),

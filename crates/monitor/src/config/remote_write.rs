@@ -3,7 +3,7 @@
 use super::values::{VALID_MAX_AGES, parse_spanned, span_within};
 use crate::remote_write::RemoteWriteConfig;
 use kumade_daemon::ConfigFault;
-use kumade_files::read_text;
+use kumade_files::read_secret;
 use kumade_units::Span;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use ureq::http::{HeaderName, HeaderValue, Uri};
 
 /// Prometheus takes nothing that is older, unless told to.
 const DEFAULT_MAX_AGE: Span = Span::from_secs(3600);
+/// Longer than any token, also one that says whose it is (JWT).
+const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -37,8 +39,8 @@ impl RemoteWriteSection {
         let read_token = |path: &Spanned<PathBuf>| {
             let fault = |problem: String| ConfigFault::new(path.span(), problem);
             let name = path.get_ref().display();
-            let text = read_text(path.get_ref())
-                .map_err(|error| fault(format!("cannot read the token in {name}: {error}")))?;
+            let text = read_secret(path.get_ref(), "token in", MAX_TOKEN_BYTES);
+            let text = text.map_err(|error| fault(error.to_string()))?;
             let token = text.trim();
             let is_valid = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
             is_valid
@@ -71,6 +73,8 @@ fn parse_url(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use crate::config::MonitorConfig;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
     fn read(section: &str) -> Result<MonitorConfig, String> {
@@ -79,10 +83,27 @@ mod tests {
             .map_err(|error| error.to_string())
     }
 
+    fn write_secret(file: &Path, text: &str, mode: u32) {
+        std::fs::write(file, text).unwrap();
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_is_refused() {
+        let file = std::env::temp_dir().join(format!("kumade-open-token-{}", std::process::id()));
+        let text = format!("url = \"https://db.example/api/v1/write\"\ntoken-file = {file:?}\n");
+        write_secret(&file, "hushed\n", 0o644);
+        let error = read(&text).unwrap_err();
+        assert!(error.contains("m.toml:5: all users can read") && error.contains("the token in"), "{error}");
+        write_secret(&file, "hushed\n", 0o640);
+        assert!(read(&text).is_ok(), "a group may be trusted");
+        std::fs::remove_file(&file).unwrap();
+    }
+
     #[test]
     fn a_token_is_in_no_debug_text() {
         let file = std::env::temp_dir().join(format!("kumade-token-{}", std::process::id()));
-        std::fs::write(&file, "  hushed\n").unwrap();
+        write_secret(&file, "  hushed\n", 0o600);
         let text = format!(
             "url = \"https://db.example/api/v1/write\"\ntoken-file = {file:?}\nheaders = {{ X-Scope-OrgID = \"campus\" }}\n"
         );

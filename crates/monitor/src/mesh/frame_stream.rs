@@ -64,6 +64,8 @@ pub(crate) struct FrameStream {
     channel: Channel,
     reader: RecordReader,
     incoming: Vec<u8>,
+    /// Until the first frame has come.
+    max_first_frame_bytes: Option<usize>,
     outgoing: Vec<u8>,
     written: usize,
     keys_made: Time,
@@ -79,7 +81,22 @@ impl FrameStream {
         stream.set_nodelay(true)?;
         reader.raise_record_limit(1 + MAX_PART_BYTES + TAG_BYTES);
         let (incoming, outgoing) = (Vec::new(), Vec::new());
-        Ok(FrameStream { stream, channel, reader, incoming, outgoing, written: 0, keys_made: now })
+        let max_first_frame_bytes = None;
+        Ok(FrameStream {
+            stream,
+            channel,
+            reader,
+            incoming,
+            max_first_frame_bytes,
+            outgoing,
+            written: 0,
+            keys_made: now,
+        })
+    }
+
+    /// Nothing but a frame that is no longer than this is taken first: until it has come, the other end may not be whom it seems to be.
+    pub(crate) fn limit_first_frame(&mut self, max_bytes: usize) {
+        self.max_first_frame_bytes = Some(max_bytes);
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -152,14 +169,18 @@ impl FrameStream {
                 let text = self.channel.open(record)?;
                 let (kind, part) = text.split_first().ok_or_else(|| ConnectionEnd::Malformed("nothing".to_owned()))?;
                 if let PART | LAST_PART = *kind {
-                    self.incoming.extend_from_slice(part);
-                    if self.incoming.len() > MAX_FRAME_BYTES {
+                    let max_bytes = self.max_first_frame_bytes.unwrap_or(MAX_FRAME_BYTES);
+                    if self.incoming.len() + part.len() > max_bytes {
                         return Err(ConnectionEnd::Malformed("a frame is too long".to_owned()));
                     }
+                    self.incoming.extend_from_slice(part);
                     if *kind == LAST_PART {
                         let bytes = std::mem::take(&mut self.incoming);
                         frames.push((frame::decode(&bytes)?, bytes.len()));
+                        self.max_first_frame_bytes = None;
                     }
+                } else if self.max_first_frame_bytes.is_some() {
+                    return Err(ConnectionEnd::Malformed("no frame".to_owned()));
                 } else {
                     let (kind, part) = (*kind, part.to_vec());
                     self.exchange_keys(kind, &part, random)?;
@@ -204,5 +225,68 @@ impl FrameStream {
         self.channel.seal(&mut record)?;
         self.outgoing.extend(record);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_noise_session::channel::{StreamAcceptor, StreamAnswer, StreamInitiator};
+    use kumade_noise_session::{HandshakePolicy, PresharedKey, PrivateKey};
+    use kumade_units::Span;
+    use rand::SeedableRng;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    /// Two ends of a connection, after their handshake.
+    fn pair(random: &mut StdRng) -> [FrameStream; 2] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, address) = listener.accept().unwrap();
+        let (now, none) = (Time::ZERO + Span::from_secs(1), PresharedKey::default());
+        let [agent, coordinator] = [1, 2].map(|byte| PrivateKey::from_bytes([byte; 32]));
+        let mut initiator = StreamInitiator::new(agent.clone(), coordinator.public_key(), none.clone());
+        let (pending, initiation) = initiator.begin(now, random).unwrap();
+        let peers = vec![(agent.public_key(), none)];
+        let mut acceptor = StreamAcceptor::new(coordinator, &HandshakePolicy::default(), peers, random);
+        let answer = acceptor.accept(&initiation[PREFIX_BYTES..], address.ip(), now, random).unwrap();
+        let StreamAnswer::Accepted(accepted) = answer else { panic!("it has another clock") };
+        let channel = pending.finish(&accepted.response[PREFIX_BYTES..]).unwrap();
+        let ends = [(near, channel), (far, accepted.channel)];
+        ends.map(|(stream, channel)| FrameStream::new(stream, channel, RecordReader::new(), now).unwrap())
+    }
+
+    /// What comes within the deadline.
+    fn receive(stream: &mut FrameStream, random: &mut StdRng) -> Result<Vec<String>, ConnectionEnd> {
+        kumade_net::readiness::wait_readable(stream.stream(), kumade_net::clock::monotonic() + Span::from_secs(30))?;
+        Ok(stream.receive(random)?.into_iter().map(|(text, _)| text).collect())
+    }
+
+    /// An agent once had a coordinator hold a megabyte of each of its connections that had not said who it is.
+    #[test]
+    fn nothing_is_kept_of_a_first_frame_that_is_too_long_and_later_ones_may_be_long() {
+        let random = &mut StdRng::seed_from_u64(1);
+        let [mut near, mut far] = pair(random);
+        far.limit_first_frame(100);
+        near.queue_record(PART, &[b'x'; 101]).unwrap();
+        near.flush().unwrap();
+        assert!(matches!(receive(&mut far, random), Err(ConnectionEnd::Malformed(_))));
+        assert!(far.incoming.is_empty());
+
+        let [mut near, mut far] = pair(random);
+        far.limit_first_frame(100);
+        near.queue_record(REKEY_OFFER, &[7; 32]).unwrap();
+        near.flush().unwrap();
+        assert!(matches!(receive(&mut far, random), Err(ConnectionEnd::Malformed(_))), "nor is it answered");
+
+        let [mut near, mut far] = pair(random);
+        far.limit_first_frame(100);
+        let long = "x".repeat(2 * MAX_PART_BYTES);
+        near.send(&"hello").unwrap();
+        near.send(&long).unwrap();
+        let mut received = Vec::new();
+        while received.len() < 2 {
+            received.extend(receive(&mut far, random).unwrap());
+        }
+        assert_eq!(received, ["hello".to_owned(), long]);
     }
 }

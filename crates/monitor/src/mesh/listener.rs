@@ -104,6 +104,8 @@ const COMMAND_EVENT: u32 = 1;
 const FIRST_CONNECTION_NUMBER: u32 = 2;
 /// Connections without a first frame so far.
 const MAX_PENDING: usize = 256;
+/// An agent's first frame has some 40, also of a later version a few more.
+const MAX_HELLO_BYTES: usize = 1024;
 /// Are accepted at once, before others are heard again.
 const MAX_ACCEPTED: usize = 64;
 /// Until descriptors are there again, where all belong to others.
@@ -353,7 +355,8 @@ impl ListenerRun {
         else {
             return Ok(());
         };
-        let frames = Box::new(FrameStream::new(stream, accepted.channel, reader, now)?);
+        let mut frames = Box::new(FrameStream::new(stream, accepted.channel, reader, now)?);
+        frames.limit_first_frame(MAX_HELLO_BYTES);
         let stage = Stage::Open { frames, agent, has_said_hello: false };
         self.connections.insert(number, AgentConnection { address, heard, stage });
         Ok(())

@@ -101,8 +101,11 @@ impl Spool {
         let written =
             file.write_all(&[&(bytes.len() as u32).to_be_bytes()[..], &bytes].concat()).and_then(|()| file.sync_data());
         if let Err(error) = written {
-            // The next one begins a new file.
+            // The next one begins a new file; one with nothing in it would stay, and there is one more with each attempt.
             self.open = None;
+            if segment.entries.is_empty() {
+                self.delete(number);
+            }
             return Err(error);
         }
         let offset = segment.bytes + LENGTH_BYTES;
@@ -237,6 +240,20 @@ mod tests {
         (0..5).for_each(|sequence| spool.remove(&(1, sequence)));
         spool.remove(&(2, 0));
         assert_eq!((spool.len(), fs::read_dir(directory.path()).unwrap().count()), (0, 0));
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_leaves_no_files() {
+        let directory = PrivateDirectory::new("kumade-spool").unwrap();
+        let mut spool = Spool::open(directory.path()).unwrap();
+        // The file is there, and nothing can be written.
+        File::create(spool.path(0)).unwrap();
+        spool.segments.insert(0, Segment::default());
+        spool.open = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        assert_eq!(spool.push(&batch(1, 0)).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!((spool.segments.len(), fs::read_dir(directory.path()).unwrap().count()), (0, 0));
+        spool.push(&batch(1, 0)).unwrap();
+        assert_eq!(spool.newest(|_| false), Some(batch(1, 0)));
     }
 
     #[test]

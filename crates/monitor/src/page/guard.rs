@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::IpAddr;
+use kumade_daemon::is_own_host;
 use std::time::Duration;
 
 /// Nothing but the page's own files; no frame of others around it.
@@ -17,17 +17,10 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 /// Until an answer begins: the year of a pair takes less than a second.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(60);
 
-/// A page is asked for by the names that it has: a foreign page whose name is made to lead here (DNS rebinding) has another. An address
-/// is no name.
+/// A page is asked for by the names that it has.
 pub(super) async fn check_host(State(sources): State<Sources>, request: Request, next: Next) -> Response {
-    let host = host(request.headers());
-    let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let is_own = match address {
-        Ok(address) => address.is_loopback() || !sources.is_loopback,
-        Err(_) => name == "localhost" || sources.access.is_own_name(name, sources.is_loopback),
-    };
-    if !is_own {
+    let (host, is_loopback) = (host(request.headers()), sources.is_loopback);
+    if !is_own_host(host, is_loopback, |name| sources.access.is_own_name(name, is_loopback)) {
         let text = "this page has another name: open it by its address, or as http://localhost on this host, or write names = [\"NAME\"] in [access]\n";
         return (StatusCode::MISDIRECTED_REQUEST, text).into_response();
     }
@@ -105,7 +98,8 @@ impl Sources {
     pub(super) fn session_secret<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut cookies = cookies.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        cookies.find(|(name, _)| *name == self.cookie_name).map(|(_, secret)| secret)
+        let own = self.cookie_name();
+        cookies.find(|(name, _)| *name == own).map(|(_, secret)| secret)
     }
 }
 

@@ -89,7 +89,7 @@ impl Sources {
     /// Scripts do not see it, and other sites' pages do not send it.
     fn set_cookie(&self, response: &mut Response, secret: &str, lifetime_seconds: u64) {
         let secure = if self.tls.config().is_some() { "; Secure" } else { "" };
-        let name = &self.cookie_name;
+        let name = self.cookie_name();
         let cookie = format!("{name}={secret}; Path=/; Max-Age={lifetime_seconds}; HttpOnly; SameSite=Strict{secure}");
         // Digits and letters are a header.
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {

@@ -26,11 +26,18 @@ pub(super) struct Sources {
     pub(super) is_loopback: bool,
     pub(super) access: AccessControl,
     pub(super) tls: Tls,
-    /// Browsers send cookies to all ports of a host: that of this monitor has a name of its own.
-    pub(super) cookie_name: String,
+    /// Where it is served.
+    pub(super) port: u16,
 }
 
 impl Sources {
+    /// Browsers send cookies to all ports of a host: that of this monitor has a name of its own. Where connections are encrypted, browsers take
+    /// one of that name from encrypted ones alone, and from no other host of the domain (`__Host-`, RFC 6265bis).
+    pub(super) fn cookie_name(&self) -> String {
+        let prefix = if self.tls.config().is_some() { "__Host-" } else { "" };
+        format!("{prefix}kumade-monitor-{}", self.port)
+    }
+
     /// The archive is read on another thread.
     pub(super) async fn answer<T: Serialize + Send + 'static>(
         self,

@@ -1,13 +1,14 @@
 //! The certificate of the page, which is read again when its files have changed.
 
 use crate::config::TlsFiles;
+use kumade_files::{SecretFileError, read_secret};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
@@ -16,7 +17,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read.
+    /// The certificate cannot be read.
     #[error("cannot read {} of [tls]: {cause}", path.display())]
     Read {
         /// Which.
@@ -24,12 +25,9 @@ pub enum TlsError {
         /// Why not.
         cause: io::Error,
     },
-    /// Others may read the key.
-    #[error("all users can read, or others can write, the private key {}: run chmod 600 on it", path.display())]
-    Exposed {
-        /// Which file.
-        path: PathBuf,
-    },
+    /// The key cannot be read, or others may.
+    #[error(transparent)]
+    Key(#[from] SecretFileError),
     /// A file has no certificate, or no key.
     #[error("{} has no {what} in PEM: {cause}", path.display())]
     Pem {
@@ -129,8 +127,8 @@ impl Identity {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
         let chain = chain.and_then(|chain| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) });
         let chain = chain.map_err(pem(&files.certificate, "certificate"))?;
-        check_permissions(&files.key)?;
-        let key = PrivateKeyDer::from_pem_slice(&read_pem(&files.key)?).map_err(pem(&files.key, "private key"))?;
+        let text = read_secret(&files.key, "private key", MAX_PEM_BYTES)?;
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(pem(&files.key, "private key"))?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .and_then(|versions| versions.with_no_client_auth().with_single_cert(chain, key));
@@ -144,13 +142,6 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, TlsError> {
     let read = File::open(path).and_then(|file| file.take(MAX_PEM_BYTES).read_to_end(&mut text));
     read.map_err(|cause| TlsError::Read { path: path.to_owned(), cause })?;
     Ok(text)
-}
-
-/// As for the project's own keys: a group may be trusted on purpose.
-fn check_permissions(path: &Path) -> Result<(), TlsError> {
-    let found = fs::metadata(path).map_err(|cause| TlsError::Read { path: path.to_owned(), cause })?;
-    let is_exposed = found.is_file() && found.permissions().mode() & 0o027 != 0;
-    if is_exposed { Err(TlsError::Exposed { path: path.to_owned() }) } else { Ok(()) }
 }
 
 fn stamps(files: &TlsFiles) -> [Option<FileStamp>; 2] {

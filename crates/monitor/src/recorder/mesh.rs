@@ -13,17 +13,20 @@ use crate::mesh::peer_path::PeerPath;
 use crate::mesh::plan::{agent_id, pair_links};
 use crate::pair_recorder::PairRecorder;
 use crate::status::{AgentStatus, PairStatus, UnmeasuredPair};
-use kumade_archive::{Acknowledged, Batch, Event, Gap, NewRun, Taken};
+use kumade_archive::{Acknowledged, Batch, Event, Gap, NewRun, PairId, Taken};
 use kumade_net::clock;
 use kumade_net::interface::Family;
 use kumade_planner::{AgentId, AgentMessage, Grant, ResourceId, Role, Token, Waiting};
 use kumade_sketch::LostIn;
 use kumade_units::{Span, Time};
+use std::ops::Range;
 
 /// Nothing that an agent delivers is older.
 const MAX_AGE: Span = Span::from_secs(366 * 86_400);
 /// Delays that are longer are no delays.
 const MAX_DELAY: Span = Span::from_secs(86_400);
+/// Why there are no probes.
+const AGENT_PAUSE: &str = "the agent did not run";
 /// Of what an agent says in words.
 const MAX_TEXT_CHARS: usize = 200;
 /// Things that an agent cannot do: it has four parts.
@@ -208,9 +211,12 @@ impl Recorder {
             let [started, ended] = [began, ended].map(|time| utc - age(time, shift, now));
             taken.runs.push(NewRun { pair: id, started, ended: ended.max(started), document });
         }
-        if let Some(pause) = batch.pause.filter(|_| self.take_event(agent, now)) {
+        let pause = batch.pause.filter(|_| self.take_event(agent, now)).map(|pause| {
             let [from, to] = [pause.from, pause.to].map(|time| utc - age(time, shift, now));
-            taken.gaps = self.gaps_of_agent(agent, from, to.max(from));
+            from..to.max(from)
+        });
+        if let Some(pause) = &pause {
+            taken.gaps = self.pairs_from(agent).filter_map(|pair| pair.id.map(|id| agent_gap(id, pause))).collect();
         }
         // While the archive writes nothing, what is more stays with the agent.
         if self.archive_failure.is_some() && self.archive.staged_samples() > MAX_WAITING_SAMPLES {
@@ -219,6 +225,7 @@ impl Recorder {
         match self.archive.ingest(&taken, utc) {
             Ok(Taken::Staged | Taken::Repeated) => {
                 self.delivered_runs.extend(taken.runs.iter().map(|run| run.pair));
+                pause.into_iter().for_each(|pause| self.keep_pause(agent, &pause));
             }
             // It is not acknowledged, and comes again.
             Err(error) => self.fail(&error),
@@ -237,10 +244,11 @@ impl Recorder {
         own.peek().is_some() && own.all(|pair| pair.id.is_none())
     }
 
-    /// A time in which an agent did not run, of all pairs that it probes.
-    fn gaps_of_agent(&self, agent: usize, from: Time, to: Time) -> Vec<Gap> {
-        let gap = |pair| Gap { pair, from, to, cause: "the agent did not run".to_owned() };
-        self.pairs_from(agent).filter_map(|pair| pair.id.map(gap)).collect()
+    /// A time in which an agent did not run, for those of its pairs whose address it tells later.
+    fn keep_pause(&mut self, agent: usize, pause: &Range<Time>) {
+        let source = self.mesh.as_ref().map(|mesh| mesh.agents[agent].host);
+        let own = self.pairs.iter_mut().filter(|pair| Some(pair.source) == source && pair.id.is_none());
+        own.for_each(|pair| pair.keep_gap(pause.clone(), AGENT_PAUSE));
     }
 
     /// It was delivered before.
@@ -405,6 +413,10 @@ fn agents_of_pair(id: &str) -> Option<[String; 2]> {
 /// How long ago it was by an agent's clock, which is behind this host's by `shift`.
 fn age(time: Time, shift: Span, now: Time) -> Span {
     (now - (time + shift)).clamp(Span::ZERO, MAX_AGE)
+}
+
+fn agent_gap(pair: PairId, pause: &Range<Time>) -> Gap {
+    Gap { pair, from: pause.start, to: pause.end, cause: AGENT_PAUSE.to_owned() }
 }
 
 /// A sample from the future is none: it was sent now at the latest.

@@ -45,14 +45,15 @@ fn new_host<'a>(stable_id: &'a str, name: &'a str, address: &'a str) -> NewHost<
     NewHost { stable_id, name, address, properties: "" }
 }
 
+/// Whether a path over a version of IP, or whichever there is, is a pair's of this one.
+pub(crate) fn is_of(path: Option<interface::Family>, family: Family) -> bool {
+    path.is_none_or(|path| (path == interface::Family::V4) == (family == Family::V4))
+}
+
 /// The last measurements of a pair by its IP version, or by either, the latest first.
 pub(super) fn earlier_runs(archive: &mut Archive<AnyStore>, pair: &PairRecorder) -> Result<Vec<Run>, ArchiveError> {
-    let is_of_pair = |family| match pair.target.family {
-        None => true,
-        Some(own) => (own == interface::Family::V4) == (family == Family::V4),
-    };
     let known = archive.pairs().filter(|known| (known.source, known.target) == pair.ends());
-    let pairs = known.filter(|known| is_of_pair(known.family)).map(|known| known.id);
+    let pairs = known.filter(|known| is_of(pair.target.family, known.family)).map(|known| known.id);
     let mut runs = Vec::new();
     for pair in pairs.collect::<Vec<_>>() {
         runs.extend(archive.read().runs(pair, Time::ZERO..Time::MAX, MAX_EARLIER_RUNS)?);

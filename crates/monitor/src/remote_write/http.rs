@@ -58,7 +58,23 @@ impl RemoteWriteClient {
         let status = response.status().as_u16();
         // It is only said.
         let text = response.body_mut().with_config().limit(MAX_REASON_BYTES).lossy_utf8(true).read_to_string();
-        (classify(status, &self.printable(&text.unwrap_or_default()), wait), date)
+        (self.classify(status, &text.unwrap_or_default(), wait), date)
+    }
+
+    /// What a status means. Refusals are told from what may pass: a wrong address or token says nothing of what is sent.
+    fn classify(&self, status: u16, text: &str, wait: Option<Span>) -> Answer {
+        let reason = || format!("the receiver answers {status}: {}", self.printable(text));
+        match status {
+            200..=299 => Answer::Accepted,
+            400 | 409 | 413 | 422 => Answer::Refused(reason()),
+            // Prometheus 2.42 says so by a status that means to try again (tsdb's ErrTooOldSample).
+            500 if ["too old sample", "out of bounds", "out of order"].iter().any(|words| text.contains(words)) => {
+                Answer::Refused(reason())
+            }
+            502..=504 => Answer::Unavailable { reason: reason(), wait },
+            500..=599 => Answer::Failed(reason()),
+            _ => Answer::Unavailable { reason: reason(), wait },
+        }
     }
 
     /// What a receiver says: in one line, and without the token and what else it was sent in headers, which a proxy may quote.
@@ -68,22 +84,6 @@ impl RemoteWriteClient {
             .filter(|secret| !secret.is_empty())
             .fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "…"));
         https::answer_words(&hidden, MAX_REASON_CHARACTERS)
-    }
-}
-
-/// What a status means. Refusals are told from what may pass: a wrong address or token says nothing of what is sent.
-fn classify(status: u16, text: &str, wait: Option<Span>) -> Answer {
-    let reason = format!("the receiver answers {status}: {text}");
-    match status {
-        200..=299 => Answer::Accepted,
-        400 | 409 | 413 | 422 => Answer::Refused(reason),
-        // Prometheus 2.42 says so by a status that means to try again (tsdb's ErrTooOldSample).
-        500 if ["too old sample", "out of bounds", "out of order"].iter().any(|words| text.contains(words)) => {
-            Answer::Refused(reason)
-        }
-        502..=504 => Answer::Unavailable { reason, wait },
-        500..=599 => Answer::Failed(reason),
-        _ => Answer::Unavailable { reason, wait },
     }
 }
 
@@ -97,29 +97,36 @@ fn parse_date(text: &str) -> Option<Time> {
 mod tests {
     use super::*;
 
+    fn client() -> RemoteWriteClient {
+        // One value stands in what Prometheus says, too.
+        let headers = [("X-Scope", "tenant-7"), ("X-Empty", ""), ("X-Short", "old")];
+        let config = RemoteWriteConfig {
+            url: "http://127.0.0.1:9/write".to_owned(),
+            headers: headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            token: Some("a-token".to_owned()),
+            authorities: None,
+            max_age: Span::from_secs(60),
+        };
+        RemoteWriteClient::new(config).unwrap()
+    }
+
     #[test]
     fn refusals_are_told_from_what_may_pass() {
-        let refused = |status, text| matches!(classify(status, text, None), Answer::Refused(_));
+        let client = client();
+        let refused = |status, text| matches!(client.classify(status, text, None), Answer::Refused(_));
         assert!(refused(400, "out of order sample") && refused(422, "") && refused(413, ""));
         assert!(refused(500, "too old sample"), "Prometheus 2.42");
         assert!(!refused(500, "no space left on device") && !refused(503, "out of order"));
         for status in [301, 401, 403, 404, 429, 503] {
-            assert!(matches!(classify(status, "", None), Answer::Unavailable { .. }), "{status}");
+            assert!(matches!(client.classify(status, "", None), Answer::Unavailable { .. }), "{status}");
         }
-        assert_eq!(classify(204, "", None), Answer::Accepted);
+        assert_eq!(client.classify(204, "", None), Answer::Accepted);
     }
 
     /// A proxy may quote what it was sent.
     #[test]
     fn what_a_receiver_says_is_one_line_without_secrets() {
-        let config = RemoteWriteConfig {
-            url: "http://127.0.0.1:9/write".to_owned(),
-            headers: vec![("X-Scope".to_owned(), "tenant-7".to_owned()), ("X-Empty".to_owned(), String::new())],
-            token: Some("a-token".to_owned()),
-            authorities: None,
-            max_age: Span::from_secs(60),
-        };
-        let client = RemoteWriteClient::new(config).unwrap();
+        let client = client();
         let said = client.printable(" wrong: Bearer a-token\r\nof tenant-7\u{1b}[31m ");
         assert_eq!(said, "wrong: Bearer …of …[31m");
         assert_eq!(client.printable(&"x".repeat(1000)).len(), MAX_REASON_CHARACTERS);

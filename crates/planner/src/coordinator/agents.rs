@@ -115,16 +115,16 @@ impl Coordinator {
             }
             outcome => outcome,
         };
-        let is_refused = |outcome: &Option<Outcome>| matches!(outcome, Some(Outcome::Refused(_)));
         match end.role {
             // That the other end gave the slot up says more than that it could not be begun.
-            Role::Initiator if outcome == Outcome::NotStarted && is_refused(&grant.outcome) => {}
+            Role::Initiator
+                if outcome == Outcome::NotStarted && grant.outcome.as_ref().is_some_and(Outcome::is_refused) => {}
             Role::Initiator => {
                 grant.outcome = Some(outcome);
                 grant.took = took;
             }
             Role::Responder if matches!(grant.outcome, None | Some(Outcome::NotStarted)) => {
-                grant.outcome = Some(outcome).filter(|outcome| is_refused(&Some(outcome.clone())));
+                grant.outcome = Some(outcome).filter(Outcome::is_refused);
             }
             Role::Responder => {}
         }

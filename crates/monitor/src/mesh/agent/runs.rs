@@ -77,7 +77,7 @@ impl MeshAgentRun {
         let token = run.token;
         let Some(EndedRun { granted, began, utc, measurement }) = run.finish() else { return };
         let told = planner_outcome(&measurement.outcome);
-        let is_refused = matches!(told, Outcome::Refused(_));
+        let is_refused = told.is_refused();
         self.end(token, told);
         // It has not been measured, and is planned again.
         if is_refused {

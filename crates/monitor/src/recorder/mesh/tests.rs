@@ -78,6 +78,21 @@ impl Bench {
         self.receive(agent, AgentFrame::Batch(Delivery { stamp: now, batch }));
     }
 
+    /// An agent tells that it did not run for some seconds.
+    fn deliver_pause(&mut self, agent: usize) {
+        let now = clock::monotonic();
+        let pause = Some(crate::mesh::frame::Pause { from: now - Span::from_secs(7), to: now });
+        let batch = crate::mesh::frame::Batch { instance: 5, sequence: 1, pause, ..Default::default() };
+        self.receive(agent, AgentFrame::Batch(Delivery { stamp: now, batch }));
+    }
+
+    /// The ends of each pair that the archive knows, and its gaps.
+    fn gap_counts(&mut self) -> Vec<(u32, u32, usize)> {
+        let pairs: Vec<_> = self.recorder.archive.pairs().map(|pair| (pair.id, pair.source.0, pair.target.0)).collect();
+        let mut gaps = |pair| self.recorder.archive.read().gaps(pair, Time::ZERO..clock::realtime()).unwrap().len();
+        pairs.into_iter().map(|(pair, source, target)| (source, target, gaps(pair))).collect()
+    }
+
     fn commands(&self) -> Vec<MeshCommand> {
         self.commands.try_iter().collect()
     }
@@ -242,19 +257,27 @@ fn both_ends_of_a_run_are_given_the_same_key_and_the_answering_one_is_told_of_it
 fn a_pause_of_an_agent_is_taken_once_there_is_a_pair_to_write_it_for() {
     let mut bench = Bench::new();
     let bb = bench.host(1);
-    let pause = |bench: &mut Bench| {
-        let now = clock::monotonic();
-        let pause = Some(crate::mesh::frame::Pause { from: now - Span::from_secs(7), to: now });
-        let batch = crate::mesh::frame::Batch { instance: 5, sequence: 1, pause, ..Default::default() };
-        bench.receive(0, AgentFrame::Batch(Delivery { stamp: now, batch }));
-        bench.acknowledged()
-    };
-    assert!(pause(&mut bench).is_empty());
+    bench.deliver_pause(0);
+    assert!(bench.acknowledged().is_empty());
     bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
-    assert_eq!(pause(&mut bench), vec![1u64]);
-    let pair = bench.recorder.archive.pairs().next().unwrap().id;
-    let time = Time::ZERO..clock::realtime();
-    assert_eq!(bench.recorder.archive.read().gaps(pair, time).unwrap().len(), 1);
+    bench.deliver_pause(0);
+    assert_eq!((bench.acknowledged(), bench.gap_counts()), (vec![1], vec![(bench.host(0), bb, 1)]));
+}
+
+/// It was once lost for pairs whose address was told after it had come.
+#[test]
+fn a_pause_of_an_agent_is_written_for_pairs_whose_address_is_told_later() {
+    let public_key = "04".repeat(32);
+    let mut bench =
+        Bench::with(&format!("[[agent]]\nid = \"dd\"\npublic-key = \"{public_key}\"\naddress = \"dd.example\"\n"));
+    let [a, bb, dd] = [0, 1, 3].map(|agent| bench.host(agent));
+    bench.receive(0, AgentFrame::Address { path: path(bb), address: FAR.parse().unwrap() });
+    bench.deliver_pause(0);
+    assert_eq!(bench.acknowledged(), [1]);
+    bench.receive(0, AgentFrame::Address { path: path(dd), address: FAR.parse().unwrap() });
+    // It comes again, since the acknowledgement was lost.
+    bench.deliver_pause(0);
+    assert_eq!((bench.acknowledged(), bench.gap_counts()), (vec![1], vec![(a, bb, 1), (a, dd, 1)]));
 }
 
 #[test]
