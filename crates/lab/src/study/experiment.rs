@@ -19,6 +19,7 @@ pub struct Experiment {
     source: ScenarioSource,
     warning: Option<String>,
     statements: Vec<Statement>,
+    is_publishable: bool,
 }
 
 /// A report, and the number of its runs.
@@ -99,8 +100,9 @@ impl Experiment {
         source: ScenarioSource,
         warning: Option<String>,
         statements: Vec<Statement>,
+        is_publishable: bool,
     ) -> Self {
-        Experiment { scenario, source, warning, statements }
+        Experiment { scenario, source, warning, statements, is_publishable }
     }
 
     /// What is to be changed in its file, although it still can be run.
@@ -127,6 +129,11 @@ impl Experiment {
     /// The number of runs and how long they take, in words.
     pub fn expected_time(&self) -> String {
         self.scenario.expected_time()
+    }
+
+    /// Whether its file says how it was published.
+    pub fn is_publishable(&self) -> bool {
+        self.is_publishable
     }
 
     /// Whether parts of its runs can be made by several machines.
