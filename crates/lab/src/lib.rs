@@ -67,7 +67,7 @@ pub use error::{RecordError, ReportError, RunError, ScenarioError};
 pub use nearest_name::nearest_choice;
 pub use paper::Paper;
 pub use report::{
-    Condition, Divisor, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc,
+    Condition, Divisor, Interruption, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc,
     prepare_directory, printable,
 };
 pub use scenario::{CatalogueEntry, built_in_file, catalogue, experiments, load, read_runs, tables_named_in};
