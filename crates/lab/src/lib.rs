@@ -31,6 +31,7 @@
 pub mod accuracy;
 pub mod atlas;
 mod buffer_size;
+mod comparison;
 pub mod contention;
 mod delay_quantiles;
 mod error;
@@ -62,6 +63,7 @@ mod upward_measurement;
 mod values;
 
 pub use buffer_size::BufferSize;
+pub use comparison::compare_reports;
 pub use delay_quantiles::{DelayQuantiles, EchoDelays};
 pub use error::{RecordError, ReportError, RunError, ScenarioError};
 pub use nearest_name::nearest_choice;
