@@ -4,7 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// Those of this process.
+static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A directory for temporary files that was not there before and that only its user may enter: in a place where everybody may
 /// make files, nobody else can have put anything into it. Removed with all that is in it when this is dropped; where the process was
@@ -31,6 +35,7 @@ impl PrivateDirectory {
         remove_leftovers(&parent, name, MIN_LEFTOVER_AGE);
         let template = parent.join(format!("{name}-{TEMPLATE}"));
         let made = mkdtemp(&template).map_err(io::Error::from).and_then(|path| {
+            OWN.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
             let lock = open(&path)?;
             lock.try_lock()?;
             Ok(PrivateDirectory { path, _lock: lock })
@@ -38,6 +43,13 @@ impl PrivateDirectory {
         made.map_err(|error| {
             io::Error::other(format!("cannot make a directory like {}: {error}; set TMPDIR", template.display()))
         })
+    }
+
+    /// Removes all that this process has made, before it ends without dropping them.
+    pub fn remove_all() {
+        for path in OWN.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = fs::remove_dir_all(path);
+        }
     }
 
     /// Where it is.
@@ -48,6 +60,7 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).retain(|own| *own != self.path);
         if let Err(error) = fs::remove_dir_all(&self.path) {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }

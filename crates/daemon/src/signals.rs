@@ -56,7 +56,7 @@ impl DaemonSignals {
             let is_pending = Arc::new(AtomicBool::new(false));
             flag::register(SIGHUP, Arc::clone(&is_pending))?;
             let has_terminal = !is_hangup_ignored && has_controlling_terminal();
-            (register_handlers(&[SIGINT, SIGTERM], None)?, Some(ReloadSignal { is_pending, has_terminal }))
+            (register_handlers(&[SIGINT, SIGTERM])?, Some(ReloadSignal { is_pending, has_terminal }))
         } else {
             (termination_flag()?, None)
         };
@@ -129,29 +129,17 @@ impl ReloadSignal {
 /// # Errors
 /// The system refuses a handler.
 pub fn termination_flag() -> io::Result<Arc<AtomicBool>> {
-    register_handlers(&ENDING, None)
-}
-
-/// As [`termination_flag`]; a second signal ends the process at once, with this exit status.
-///
-/// # Errors
-/// The system refuses a handler.
-pub fn termination_flag_or_exit(status: i32) -> io::Result<Arc<AtomicBool>> {
-    register_handlers(&ENDING, Some(status))
+    register_handlers(&ENDING)
 }
 
 /// Those that end a process which cannot be reloaded.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-fn register_handlers(signals: &[i32], second: Option<i32>) -> io::Result<Arc<AtomicBool>> {
+fn register_handlers(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for &signal in signals {
         if signal == SIGHUP && is_ignored(signal) {
             continue;
-        }
-        if let Some(status) = second {
-            // Handlers run in the order of their registration: this one sees the flag as the signals before have left it.
-            flag::register_conditional_shutdown(signal, status, Arc::clone(&stop))?;
         }
         flag::register(signal, Arc::clone(&stop))?;
     }

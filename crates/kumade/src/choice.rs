@@ -19,7 +19,15 @@ pub struct NamedChoiceParser<T> {
 
 impl<T: FromStr<Err: Display>> NamedChoiceParser<T> {
     fn with_names(names: fn() -> Vec<PossibleValue>) -> Self {
-        NamedChoiceParser { parse_text: |text| text.parse().map_err(|error: T::Err| error.to_string()), names }
+        let parse_text = |text: &str| {
+            text.parse().map_err(|error: T::Err| {
+                let message = error.to_string();
+                let nearest = kumade_lab::nearest_choice(&message);
+                let advice = nearest.map_or_else(String::new, |name| format!("; perhaps you mean `{name}`"));
+                message + &advice
+            })
+        };
+        NamedChoiceParser { parse_text, names }
     }
 }
 

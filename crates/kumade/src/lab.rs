@@ -1,5 +1,6 @@
-//! `kumade lab`: lists, runs and compares experiments.
+//! `kumade lab`: lists, shows, runs and compares experiments.
 
+mod end_requests;
 #[cfg(target_os = "linux")]
 mod mesh;
 mod progress;
@@ -8,25 +9,26 @@ use crate::choice;
 use crate::output::{StandardOutput, note};
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use end_requests::EndRequests;
 use kumade_estimate::MethodSettings;
 use kumade_lab::accuracy::{BottleneckKind, CrossKind, CrossSource, Transport};
 use kumade_lab::atlas::PathKind;
-use kumade_lab::fairness::{self, DisciplineChoice, FairnessReport};
+use kumade_lab::fairness::DisciplineChoice;
 use kumade_lab::multipath::Plane;
-use kumade_lab::{Experiment, Overrides, ReportDocument, RunRecord, Shard};
+use kumade_lab::{CatalogueEntry, Experiment, Overrides, ReportDocument, RunRecord, Shard};
 use kumade_units::{Direction, Rate, Span, parse};
 use progress::{progress_bar, show_progress};
+use std::fs;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Exit status of an invalid request.
 const USAGE_STATUS: u8 = 2;
-/// Exit status of a failure.
-#[cfg(target_os = "linux")]
-const FAILURE_STATUS: i32 = 1;
+/// Where the report of an interrupted experiment is, in the directory of the whole one's.
+const INTERRUPTED_DIRECTORY: &str = "interrupted";
 
 /// Run experiments on accuracy, fairness, several paths and NAT sessions, most of them published ones, on an emulated network
 /// on this machine
@@ -38,21 +40,33 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// List the built-in experiments: name, published figure, title
+    /// List the built-in experiments: name, whether they have --virtual and --as-published, the numbers that --row chooses from, published
+    /// figure, title
     List,
+    /// Print the scenario file of a built-in experiment, or a table that such a file names: to copy and to change
+    Show(ShowArgs),
     /// Run experiments and compare the results with the published ones
+    ///
+    /// Ctrl-C ends an experiment after the run that has begun, with a report in the directory `interrupted`; once more ends it at once. The same
+    /// command goes on with the other runs.
     Run(Box<RunArgs>),
     /// Put runs together that several machines have made with `lab run --shard`: the report is that of one machine
     Merge(MergeArgs),
-    /// Compare two reports on fairness, such as one in virtual and one in real time
+    /// Compare two reports of one experiment, such as one in virtual and one in real time: what differs, and by how much
     Compare(CompareArgs),
 }
 
 #[derive(Debug, Args)]
+struct ShowArgs {
+    /// Built-in experiment (see `kumade lab list`), or a table such as fair-mix.csv
+    name: String,
+}
+
+#[derive(Debug, Args)]
 struct CompareArgs {
-    /// First report.json (kumade.lab.fairness/1)
+    /// Directory of the first report, or its report.json
     one: PathBuf,
-    /// Second report.json, of the same experiment
+    /// Directory or report.json of the second one, of the same experiment
     other: PathBuf,
 }
 
@@ -130,8 +144,8 @@ struct RunArgs {
     /// Fairness: delays added to the round trip, such as 1ms,128ms
     #[arg(long, value_name = "LIST", value_parser = parse::span, value_delimiter = ',')]
     delay: Vec<Span>,
-    /// Fairness: rows of a table of mixes, such as 0,6,12; contention, several paths, NAT sessions: cases, counted
-    /// from 1
+    /// Fairness: rows of a table of mixes, counted from 0, such as 0,6,12; contention, several paths, NAT sessions, treatment by paths:
+    /// cases, counted from 1; kernel's shapers: kinds, counted from 1 (see `kumade lab list`)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     row: Vec<u32>,
     /// Several paths: planes to compare in all cases
@@ -165,6 +179,7 @@ struct RunArgs {
 pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         LabCommand::List => list_experiments(),
+        LabCommand::Show(args) => show_file(&args.name),
         LabCommand::Run(args) => run_experiments(&args),
         LabCommand::Merge(args) => merge_runs(&args),
         LabCommand::Compare(args) => compare_reports(&args),
@@ -172,21 +187,36 @@ pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn compare_reports(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let read = |path: &PathBuf| {
-        let text = kumade_files::read_text(path).with_context(|| format!("cannot read {}", path.display()))?;
-        FairnessReport::from_json(&text).with_context(|| format!("cannot compare {}", path.display()))
-    };
-    let text = fairness::compare(&read(&args.one)?, &read(&args.other)?);
+    let text = kumade_lab::compare_reports(&args.one, &args.other)?;
     StandardOutput.write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn list_experiments() -> anyhow::Result<ExitCode> {
     let mut out = StandardOutput;
-    for experiment in kumade_lab::experiments()? {
-        let paper =
-            experiment.head().paper.map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
-        writeln!(out, "{:<17}  {paper:<40}  {}", experiment.head().name, experiment.head().title)?;
+    for CatalogueEntry { experiment, runs_virtually, rows } in kumade_lab::catalogue()? {
+        let head = experiment.head();
+        let paper = head.paper.map_or(String::new(), |paper| format!("{}, {}", paper.system, paper.figure));
+        let clock = if runs_virtually { "virtual" } else { "" };
+        let published = if experiment.is_publishable() { "as-published" } else { "" };
+        let rows = rows.filter(|rows| rows.start() < rows.end());
+        let rows = rows.map_or(String::new(), |rows| format!("rows {} to {}", rows.start(), rows.end()));
+        writeln!(out, "{:<20}  {clock:<7}  {published:<12}  {rows:<12}  {paper:<40}  {}", head.name, head.title)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_file(name: &str) -> anyhow::Result<ExitCode> {
+    let text = match kumade_lab::built_in_file(name) {
+        Ok(text) => text,
+        Err(error) => {
+            note!("kumade: {error}");
+            return Ok(ExitCode::from(USAGE_STATUS));
+        }
+    };
+    StandardOutput.write_all(text.as_bytes())?;
+    for table in kumade_lab::tables_named_in(text) {
+        note!("it names {table}, which a copy needs beside it: kumade lab show {table} > {table}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -211,22 +241,19 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("`--serve` takes Linux: this system runs experiments in virtual time, without a page");
     }
     #[cfg(not(target_os = "linux"))]
-    // Ctrl-C ends the program at once; the same command goes on with the runs that are left.
-    let stop = AtomicBool::new(false);
+    let end_requests = EndRequests::none();
     #[cfg(target_os = "linux")]
-    let stop = {
+    let end_requests = {
         let page = args.serve.map(|address| mesh::open_page(address, &experiments)).transpose()?;
         if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
             kumade_net::namespace::enter_user_namespace_if_needed()?;
         }
-        // The first signal stops the experiment after the current run, with a report; the second ends the program at once.
-        let stop =
-            kumade_daemon::signals::termination_flag_or_exit(FAILURE_STATUS).context("cannot listen for Ctrl-C")?;
+        let end_requests = EndRequests::listen().context("cannot listen for Ctrl-C")?;
         if let Some((mesh, page)) = page {
             // It is ended as it is meant to be.
-            return mesh::serve_mesh(mesh, page, &stop).map(|()| ExitCode::SUCCESS);
+            return mesh::serve_mesh(mesh, page, end_requests.stop_flag()).map(|()| ExitCode::SUCCESS);
         }
-        stop
+        end_requests
     };
     let mut records = Vec::new();
     for experiment in &experiments {
@@ -236,7 +263,7 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     for (index, (experiment, record)) in experiments.iter().zip(records).enumerate() {
         let is_last = index + 1 == experiments.len();
-        run_experiment(experiment, record, args, &stop, is_last)?;
+        run_experiment(experiment, record, args, &end_requests, is_last)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -246,7 +273,7 @@ fn run_experiment(
     experiment: &Experiment,
     mut record: RunRecord,
     args: &RunArgs,
-    stop: &AtomicBool,
+    end_requests: &EndRequests,
     is_last: bool,
 ) -> anyhow::Result<()> {
     let name = experiment.head().name;
@@ -256,11 +283,12 @@ fn run_experiment(
         note!("{name}: {} of {runs} runs are there already", record.row_count());
     }
     let bar = progress_bar(experiment, runs)?;
-    let is_stopped = || stop.load(Ordering::Relaxed);
+    end_requests.set_current(experiment, &bar);
+    let is_stopped = || end_requests.stop_flag().load(Ordering::Relaxed);
     let (report, measured) =
         experiment.run(&mut record, &mut |progress| show_progress(&bar, name, progress), &is_stopped)?;
     bar.finish_and_clear();
-    let is_interrupted = is_stopped() && measured < runs;
+    let is_interrupted = report.interruption().is_some();
     // An empty report must not replace an earlier one.
     let printed = match args.shard {
         Some(shard) => {
@@ -290,13 +318,23 @@ fn merge_runs(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the report, and writes its files. The inner result is that of printing.
+/// Prints the report, and writes its files. That of an interrupted experiment takes the place of no whole one. The inner result is that of
+/// printing.
 fn output_report(report: &dyn ReportDocument, as_json: bool, directory: &Path) -> anyhow::Result<io::Result<()>> {
     let text = if as_json { report.to_json()? + "\n" } else { report.to_text() };
     // Neither a full disk nor a closed output loses the results for the other.
     let printed = StandardOutput.write_all(text.as_bytes());
-    for path in report.write_files(directory)? {
+    let partial = directory.join(INTERRUPTED_DIRECTORY);
+    let is_whole = report.interruption().is_none();
+    for path in report.write_files(if is_whole { directory } else { &partial })? {
         note!("wrote {}", path.display());
+        if let (true, Some(name)) = (is_whole, path.file_name()) {
+            // What it replaces, if it is there.
+            let _ = fs::remove_file(partial.join(name));
+        }
+    }
+    if is_whole {
+        let _ = fs::remove_dir(partial);
     }
     Ok(printed)
 }

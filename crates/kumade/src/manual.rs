@@ -57,7 +57,7 @@ const PAGES: &[ManualPage] = &[
     },
     ManualPage {
         command: "lab list",
-        examples: &[("kumade lab list", "all experiments, and what they repeat")],
+        examples: &[("kumade lab list", "all experiments, what they repeat, and what can be chosen of them")],
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
@@ -87,8 +87,19 @@ const PAGES: &[ManualPage] = &[
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {
+        command: "lab show",
+        examples: &[
+            ("kumade lab show rake-accuracy > mine.toml", "a scenario file to begin with"),
+            ("kumade lab show fair-mix.csv", "the table that an experiment's file names"),
+        ],
+        exit_statuses: COMMAND_EXIT_STATUSES,
+    },
+    ManualPage {
         command: "lab compare",
-        examples: &[("kumade lab compare one/report.json other/report.json", "two reports of one experiment")],
+        examples: &[(
+            "kumade lab compare reports/fair-wired other",
+            "two reports of one experiment, by their directories",
+        )],
         exit_statuses: COMMAND_EXIT_STATUSES,
     },
     ManualPage {

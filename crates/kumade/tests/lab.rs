@@ -63,6 +63,10 @@ fn list_names_each_experiment_its_figure_and_its_question() {
         let line = text.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);
         assert!(line.contains(about), "{line}");
     }
+    let line = |name: &str| text.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);
+    assert!(line("tunnel-rto").contains("  virtual  as-published  rows 1 to "), "{}", line("tunnel-rto"));
+    assert!(line("fair-mix").contains("  rows 0 to 15  ") && !line("fair-mix").contains("as-published"));
+    assert!(!line("kernel-paths").contains("virtual"), "{}", line("kernel-paths"));
 }
 
 #[test]
@@ -95,8 +99,51 @@ fn disciplines_are_compared_in_no_time_and_in_a_document_of_the_published_schema
     assert_eq!(document["rows"][1]["discipline"], "fair-share:target=5ms");
     assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("<svg"));
     let written = out.join("report.json");
-    let text = stdout(&kumade(&["lab", "compare", written.to_str().unwrap(), written.to_str().unwrap()]).success());
+    let text = stdout(&kumade(&["lab", "compare", written.to_str().unwrap(), out.to_str().unwrap()]).success());
     assert!(text.contains("0.0 % of a group's goodput, 0.000 of the index"), "{text}");
+}
+
+/// Only reports on fairness could be compared, and others were told that a field is unknown.
+#[test]
+fn reports_of_any_kind_are_compared_by_their_directories() {
+    let run = |runs: &str| {
+        let out = empty_directory(&format!("lab-compared-{runs}"));
+        let args = ["lab", "run", "rake-firewall", "--virtual", "--runs", runs, "--out", out.to_str().unwrap()];
+        kumade(&args).success();
+        out
+    };
+    let (one, two) = (run("1"), run("2"));
+    let compare =
+        |one: &Path, other: &Path| kumade(&["lab", "compare", one.to_str().unwrap(), other.to_str().unwrap()]);
+    let text = stdout(&compare(&one, &two).success());
+    assert!(text.contains("2 rows of both are the same") && text.contains("0 of the first, 2 of the second"), "{text}");
+    let fairness = empty_directory("lab-compared-fairness");
+    fs::write(fairness.join("report.json"), "{\"schema\": \"kumade.lab.fairness/1\", \"experiment\": \"x\"}").unwrap();
+    let text = stderr(&compare(&one, &fairness).code(1));
+    assert!(
+        text.contains("report.json is of kumade.lab/1, and ") && text.contains("is of kumade.lab.fairness/1"),
+        "{text}"
+    );
+    let text = stderr(&compare(&one, &empty_directory("lab-compared-none")).code(1));
+    assert!(text.contains("cannot read") && text.contains("lab-compared-none/report.json"), "{text}");
+}
+
+#[test]
+fn a_built_in_file_is_shown_and_runs_as_a_copy() {
+    let out = empty_directory("lab-shown");
+    let shown = kumade(&["lab", "show", "fair-mix"]).success();
+    assert!(stderr(&shown).contains("kumade lab show fair-mix.csv > fair-mix.csv"), "{}", stderr(&shown));
+    fs::write(out.join("copy.toml"), stdout(&shown)).unwrap();
+    let copy = out.join("copy.toml");
+    let args =
+        ["lab", "run", copy.to_str().unwrap(), "--virtual", "--row", "0", "--runs", "1", "--duration", "1s", "--out"];
+    let run = || kumade(&[&args[..], &[out.to_str().unwrap()]].concat());
+    let missing = stderr(&run().code(2));
+    assert!(missing.contains("fair-mix.csv, which ") && missing.contains("copy.toml names"), "{missing}");
+    fs::write(out.join("fair-mix.csv"), stdout(&kumade(&["lab", "show", "fair-mix.csv"]).success())).unwrap();
+    run().success();
+    let unknown = stderr(&kumade(&["lab", "show", "fair-mxi"]).code(2));
+    assert!(unknown.contains("perhaps you mean `fair-mix`"), "{unknown}");
 }
 
 /// With the feature it depends on the kernel.
@@ -112,7 +159,8 @@ fn without_compound_in_the_kernel_the_virtual_run_is_offered() {
 #[test]
 fn what_cannot_be_run_is_refused_before_anything_is_built() {
     for (args, said) in [
-        (vec!["lab", "run", "rake-acuracy"], "`kumade lab list` shows the names"),
+        (vec!["lab", "run", "rake-acuracy"], "perhaps you mean `rake-accuracy`; `kumade lab list` shows the names"),
+        (vec!["lab", "run", "rake-accuracy", "--method", "pathlod"], "perhaps you mean `pathload`"),
         (vec!["lab", "run", "nowhere.toml"], "nowhere.toml"),
         (vec!["lab", "run", "rake-cwnd", "--cross", "200mbit"], "leaves nothing of a bottleneck"),
         (vec!["lab", "run", "rake-cwnd", "--runs", "0"], "with no runs there is nothing to do"),

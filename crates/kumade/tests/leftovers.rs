@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -153,16 +153,62 @@ fn nothing_is_left_of_a_killed_experiment() {
     running.assert_gone();
 }
 
+/// The first one had no answer for minutes, and the second left a directory behind.
+#[test]
+fn the_first_ctrl_c_is_acknowledged_at_once_and_the_second_leaves_no_directory() {
+    let (out, temporary) = (directory("lab-ended-at-once"), directory("lab-temporary"));
+    fs::create_dir_all(&temporary).unwrap();
+    let child = Command::new(assert_cmd::cargo::cargo_bin("kumade"))
+        .args(["lab", "run", "multipath-tcp", "--plane", "direct", "--duration", "100s", "--out"])
+        .arg(&out)
+        .env("TMPDIR", &temporary)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut running = Running { namespaces: BTreeSet::new(), interfaces: entries("/sys/class/net"), child };
+    let began = Instant::now();
+    while entries(&temporary).is_empty() {
+        assert!(began.elapsed() < TEST_DEADLINE, "no directory is made");
+        thread::sleep(Duration::from_millis(5));
+        if running.child.try_wait().unwrap().is_some() {
+            eprintln!("passed over: {}", said(&mut running.child));
+            return;
+        }
+    }
+    let mut lines = BufReader::new(running.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    running.send(Signal::SIGINT);
+    let acknowledged = lines.find(|line| line.contains("Ctrl-C again ends it at once")).unwrap();
+    assert!(
+        acknowledged.contains("multipath-tcp: ending after the run that has begun, which takes up to about 10"),
+        "{acknowledged}"
+    );
+    running.send(Signal::SIGINT);
+    assert_eq!(running.wait().code(), Some(1));
+    running.assert_gone();
+    assert!(entries(&temporary).is_empty(), "{:?}", entries(&temporary));
+}
+
 #[test]
 fn ctrl_c_and_an_end_from_outside_leave_the_report_so_far_and_nothing_else() {
     for (signal, name) in [(Signal::SIGINT, "lab-interrupted"), (Signal::SIGTERM, "lab-ended")] {
         let out = directory(name);
+        fs::create_dir_all(&out).unwrap();
+        // Of an earlier run, which was whole.
+        fs::write(out.join("report.json"), "whole").unwrap();
         let Some(mut running) = Running::start(&out) else { continue };
         running.send(signal);
         assert_eq!(running.wait().code(), Some(1));
         running.assert_gone();
         let text = said(&mut running.child);
         assert!(text.contains("kumade: stopped after "), "{text}");
-        assert!(out.join("report.json").exists());
+        assert_eq!(fs::read_to_string(out.join("report.json")).unwrap(), "whole");
+        let report: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(out.join("interrupted/report.json")).unwrap()).unwrap();
+        assert!(report["interrupted"]["runs"].as_u64().unwrap() >= 1, "{report}");
+        assert_eq!(report["interrupted"]["of_runs"], 2000, "two transports");
+        let page = fs::read_to_string(out.join("interrupted/report.html")).unwrap();
+        assert!(page.contains("of 2000 runs, interrupted"));
     }
 }

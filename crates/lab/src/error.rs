@@ -8,11 +8,13 @@ use thiserror::Error;
 pub enum ScenarioError {
     /// No built-in experiment has that name.
     #[error(
-        "there is no experiment `{name}`; `kumade lab list` shows the names, and a scenario file's name ends in .toml"
+        "there is no experiment `{name}`; {nearest}`kumade lab list` shows the names, and a scenario file's name ends in .toml"
     )]
     Unknown {
         /// As given.
         name: String,
+        /// What may have been meant.
+        nearest: String,
     },
     /// A file that does not exist or cannot be read.
     #[error("cannot read the scenario file {path}: {cause}")]
@@ -21,6 +23,18 @@ pub enum ScenarioError {
         path: String,
         /// What the system says.
         cause: std::io::Error,
+    },
+    /// A table that a scenario file names.
+    #[error("cannot read {path}, which {named_by} names: {cause}{advice}")]
+    UnreadableTable {
+        /// The table's.
+        path: String,
+        /// The scenario file.
+        named_by: String,
+        /// What the system says.
+        cause: std::io::Error,
+        /// Where there is one.
+        advice: String,
     },
     /// A file that is not a scenario.
     #[error("{origin} is not a valid scenario: {cause}{advice}")]
@@ -175,6 +189,20 @@ pub enum ReportError {
         /// Which part.
         part: &'static str,
         /// Why.
+        reason: String,
+    },
+    /// A report that cannot be read.
+    #[error("cannot read {path}: {cause}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// Two reports that are not of one experiment.
+    #[error("cannot compare these reports: {reason}")]
+    Incomparable {
+        /// Why not.
         reason: String,
     },
     /// A file that is not a report of the expected kind and version.

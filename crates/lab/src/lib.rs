@@ -31,6 +31,7 @@
 pub mod accuracy;
 pub mod atlas;
 mod buffer_size;
+mod comparison;
 pub mod contention;
 mod delay_quantiles;
 mod error;
@@ -62,14 +63,16 @@ mod upward_measurement;
 mod values;
 
 pub use buffer_size::BufferSize;
+pub use comparison::compare_reports;
 pub use delay_quantiles::{DelayQuantiles, EchoDelays};
 pub use error::{RecordError, ReportError, RunError, ScenarioError};
+pub use nearest_name::nearest_choice;
 pub use paper::Paper;
 pub use report::{
-    Condition, Divisor, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc, prepare_directory,
-    printable,
+    Condition, Divisor, Interruption, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc,
+    prepare_directory, printable,
 };
-pub use scenario::{experiments, load, read_runs};
+pub use scenario::{CatalogueEntry, built_in_file, catalogue, experiments, load, read_runs, tables_named_in};
 pub use study::{
     AnyScenario, Exclusion, Experiment, Head, Observer, Outcome, Overrides, Progress, ReportWithRuns, RunOutcome,
     RunRecord, RunRow, Scenario, Shard, Study, run,

@@ -10,8 +10,32 @@ pub(crate) fn nearest_of<'a>(wrong: &str, valid: &[&'a str]) -> Option<&'a str> 
     nearest.copied().filter(|name| similarity(name) > MIN_SIMILARITY)
 }
 
+/// Of the names of which an error says to choose one, that which is most like the one in backticks that it is about.
+pub fn nearest_choice(message: &str) -> Option<&str> {
+    let wrong = message.split('`').nth(1)?;
+    let (_, names) = message.split_once("choose one of ")?;
+    nearest_of(wrong, &names.split(", ").collect::<Vec<_>>())
+}
+
 /// What to write instead of the `wrong` one: the nearest of these, and which `things` there are.
 pub(crate) fn advice_for(wrong: &str, valid: &[&str], things: &str) -> String {
     let nearest = nearest_of(wrong, valid).map_or_else(String::new, |name| format!("perhaps you mean `{name}`; "));
     format!("{nearest}the {things} are {}", valid.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumade_estimate::MethodSettings;
+
+    #[test]
+    fn a_misspelt_choice_has_a_nearest() {
+        let nearest = |text: &str| {
+            let error = text.parse::<MethodSettings>().unwrap_err().to_string();
+            nearest_choice(&error).map(str::to_owned)
+        };
+        assert_eq!(nearest("pathlod").as_deref(), Some("pathload"));
+        assert_eq!(nearest("xyz"), None);
+        assert_eq!(nearest_choice("no such thing"), None);
+    }
 }

@@ -156,6 +156,15 @@ class FullSummary(TypedDict):
     """Token buckets beside the truth."""
 
 
+class Interruption(TypedDict):
+    """How far an experiment had come as it was interrupted."""
+
+    of_runs: int
+    """Runs that there are."""
+    runs: int
+    """Runs that were made."""
+
+
 class _LimitsRequired(TypedDict):
     pass
 
@@ -198,6 +207,8 @@ class _PublishedFigureOptional(TypedDict, total=False):
     """The estimator."""
     seconds: Optional[float]
     """How long it took."""
+    truth_bits_per_second: Optional[int]
+    """What was available; null where the paper does not know."""
 
 
 class PublishedFigure(_PublishedFigureRequired, _PublishedFigureOptional):
@@ -218,6 +229,8 @@ class _PublishedSummaryRequired(TypedDict):
 class _PublishedSummaryOptional(TypedDict, total=False):
     figures: List[PublishedFigure]
     """Its other figures, in its order."""
+    mean_absolute_error_methods: Dict[str, str]
+    """Of which method that is, by transport: the one here that follows the paper's rule."""
 
 
 class PublishedSummary(_PublishedSummaryRequired, _PublishedSummaryOptional):
@@ -357,8 +370,10 @@ class _StatementResultRequired(TypedDict):
 
 
 class _StatementResultOptional(TypedDict, total=False):
+    figure: str
+    """What the figures are: a column of the rows, and by what it is divided."""
     holds: Optional[bool]
-    """Whether it holds; null where nothing was measured."""
+    """Whether it holds; null where nothing was measured, or not what it is about."""
     max: Optional[float]
     """What was to be reached at most."""
     max_value: Optional[float]
@@ -370,7 +385,7 @@ class _StatementResultOptional(TypedDict, total=False):
     published: Optional[float]
     """The paper's figure; null where it has none."""
     reason: Optional[str]
-    """Why it does not, where that is known."""
+    """Why it does not, where that is known; or why this is not known."""
     value: Optional[float]
     """The figure here, the median of several; null where nothing was measured."""
 
@@ -449,6 +464,11 @@ class _DocumentRequired(TypedDict):
 
 
 class _DocumentOptional(TypedDict, total=False):
+    interrupted: Optional[Interruption]
+    """Where it was interrupted: after how many of its runs. Absent where it has all."""
+    replaced_options: List[str]
+    """Options, each with its value, that took the place of what was published, where it was run as published
+    otherwise."""
     statements: List[StatementResult]
     """What the paper states and what came out here, where it was run as published."""
 

@@ -76,6 +76,15 @@ class Estimate_double(TypedDict):
     """The point estimate."""
 
 
+class Interruption(TypedDict):
+    """How far an experiment had come as it was interrupted."""
+
+    of_runs: int
+    """Runs that there are."""
+    runs: int
+    """Runs that were made."""
+
+
 Layer = Literal["upper", "lower"]
 """Of two that are stacked."""
 
@@ -307,8 +316,10 @@ class _StatementResultRequired(TypedDict):
 
 
 class _StatementResultOptional(TypedDict, total=False):
+    figure: str
+    """What the figures are: a column of the rows, and by what it is divided."""
     holds: Optional[bool]
-    """Whether it holds; null where nothing was measured."""
+    """Whether it holds; null where nothing was measured, or not what it is about."""
     max: Optional[float]
     """What was to be reached at most."""
     max_value: Optional[float]
@@ -320,7 +331,7 @@ class _StatementResultOptional(TypedDict, total=False):
     published: Optional[float]
     """The paper's figure; null where it has none."""
     reason: Optional[str]
-    """Why it does not, where that is known."""
+    """Why it does not, where that is known; or why this is not known."""
     value: Optional[float]
     """The figure here, the median of several; null where nothing was measured."""
 
@@ -362,6 +373,11 @@ class _DocumentRequired(TypedDict):
 
 
 class _DocumentOptional(TypedDict, total=False):
+    interrupted: Optional[Interruption]
+    """Where it was interrupted: after how many of its runs. Absent where it has all."""
+    replaced_options: List[str]
+    """Options, each with its value, that took the place of what was published, where it was run as published
+    otherwise."""
     skipped: List[str]
     """Contenders that could not be run on this host, and why."""
     statements: List[StatementResult]

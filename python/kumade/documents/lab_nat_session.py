@@ -131,6 +131,15 @@ class FlowRow(_FlowRowRequired, _FlowRowOptional):
     """One flow, with the sessions that it had. Times are counted from the flow's first packet."""
 
 
+class Interruption(TypedDict):
+    """How far an experiment had come as it was interrupted."""
+
+    of_runs: int
+    """Runs that there are."""
+    runs: int
+    """Runs that were made."""
+
+
 class _NatSessionRowRequired(TypedDict):
     case: str
     """What happened."""
@@ -196,8 +205,10 @@ class _StatementResultRequired(TypedDict):
 
 
 class _StatementResultOptional(TypedDict, total=False):
+    figure: str
+    """What the figures are: a column of the rows, and by what it is divided."""
     holds: Optional[bool]
-    """Whether it holds; null where nothing was measured."""
+    """Whether it holds; null where nothing was measured, or not what it is about."""
     max: Optional[float]
     """What was to be reached at most."""
     max_value: Optional[float]
@@ -209,7 +220,7 @@ class _StatementResultOptional(TypedDict, total=False):
     published: Optional[float]
     """The paper's figure; null where it has none."""
     reason: Optional[str]
-    """Why it does not, where that is known."""
+    """Why it does not, where that is known; or why this is not known."""
     value: Optional[float]
     """The figure here, the median of several; null where nothing was measured."""
 
@@ -243,6 +254,11 @@ class _DocumentRequired(TypedDict):
 
 
 class _DocumentOptional(TypedDict, total=False):
+    interrupted: Optional[Interruption]
+    """Where it was interrupted: after how many of its runs. Absent where it has all."""
+    replaced_options: List[str]
+    """Options, each with its value, that took the place of what was published, where it was run as published
+    otherwise."""
     statements: List[StatementResult]
     """What the paper states and what came out here, where it was run as published."""
 

@@ -25,6 +25,9 @@ pub struct PublishedResult {
     /// The estimate.
     #[serde(default, deserialize_with = "optional_rate")]
     pub available: Option<Rate>,
+    /// What was available, where the paper knows.
+    #[serde(default, deserialize_with = "optional_rate")]
+    pub truth: Option<Rate>,
     /// How long that took.
     pub seconds: Option<f64>,
     /// Whether the time is that of a full measurement, and not of the available bandwidth alone.

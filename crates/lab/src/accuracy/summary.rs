@@ -64,6 +64,9 @@ pub struct PublishedSummary {
     pub setting: String,
     /// Its mean of |estimate − truth|, by transport.
     pub mean_absolute_error_bits_per_second: BTreeMap<String, f64>,
+    /// Of which method that is, by transport: the one here that follows the paper's rule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mean_absolute_error_methods: BTreeMap<String, String>,
     /// Its other figures, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<PublishedFigure>,
@@ -81,6 +84,9 @@ pub struct PublishedFigure {
     pub cross_bits_per_second: Option<u64>,
     /// The estimate; null where there was none.
     pub available_bits_per_second: Option<u64>,
+    /// What was available; null where the paper does not know.
+    #[serde(default)]
+    pub truth_bits_per_second: Option<u64>,
     /// How long it took.
     pub seconds: Option<f64>,
     /// Whether the time is that of a full measurement, and not of the available bandwidth alone.
@@ -122,9 +128,11 @@ impl Summary {
         }
     }
 
-    /// The paper's mean absolute error over `transport`.
-    pub fn published_error(&self, transport: &str) -> Option<f64> {
-        self.published.as_ref()?.mean_absolute_error_bits_per_second.get(transport).copied()
+    /// The paper's mean absolute error over `transport`, if it is about this method.
+    pub fn published_error(&self, transport: &str, method: &str) -> Option<f64> {
+        let published = self.published.as_ref()?;
+        let is_by = published.mean_absolute_error_methods.get(transport).is_none_or(|by| by == method);
+        published.mean_absolute_error_bits_per_second.get(transport).copied().filter(|_| is_by)
     }
 }
 
@@ -135,11 +143,16 @@ impl PublishedSummary {
             let transport = published.transport?.word().to_owned();
             Some((transport, published.mean_absolute_error?.as_f64()))
         };
+        let error_method = |published: &PublishedResult| {
+            published.mean_absolute_error?;
+            Some((published.transport?.word().to_owned(), published.method.as_ref()?.to_string()))
+        };
         Some(PublishedSummary {
             system: paper.system.clone(),
             figure: paper.figure.clone(),
             setting: paper.setting.clone(),
             mean_absolute_error_bits_per_second: published.iter().filter_map(error).collect(),
+            mean_absolute_error_methods: published.iter().filter_map(error_method).collect(),
             figures: published
                 .iter()
                 .filter(|p| p.mean_absolute_error.is_none())
@@ -156,6 +169,7 @@ impl PublishedFigure {
             method: published.method.as_ref().map(ToString::to_string),
             cross_bits_per_second: published.cross.map(Rate::bits_per_second),
             available_bits_per_second: published.available.map(Rate::bits_per_second),
+            truth_bits_per_second: published.truth.map(Rate::bits_per_second),
             seconds: published.seconds,
             full: published.full,
         }
@@ -302,7 +316,8 @@ mod tests {
     #[test]
     fn the_papers_figures_are_in_the_summary() {
         let summary = Summary::from_rows(&rows(), &load_accuracy_experiment("rake-accuracy"));
-        assert_eq!(summary.published_error("rake"), Some(15_600_000.0));
-        assert_eq!(summary.published_error("single"), None);
+        assert_eq!(summary.published_error("rake", "linear-scan"), Some(15_600_000.0));
+        assert_eq!(summary.published_error("rake", "primed"), None, "another method than the paper's");
+        assert_eq!(summary.published_error("single", "linear-scan"), None);
     }
 }

@@ -139,5 +139,5 @@ impl SeedChoice {
 }
 
 fn path_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathKind>, D::Error> {
-    parse_list(deserializer, str::parse)
+    parse_list(deserializer, "a kind of path in quotes, such as \"fifo\"", str::parse)
 }

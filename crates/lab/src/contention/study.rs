@@ -9,6 +9,7 @@ use crate::error::RunError;
 use crate::fairness::KernelControllers;
 use crate::study::parallel::run_in_parallel;
 use crate::study::{Observer, Outcome, Progress, RunOutcome, Study, repeatable_rows};
+use kumade_units::Span;
 use std::collections::BTreeMap;
 
 repeatable_rows!(ContentionRow);
@@ -56,6 +57,10 @@ impl Study for ContentionExperiment {
         let each = (self.warm_up + self.duration).as_secs_f64();
         let clock = if self.virtual_time { "virtual time" } else { "real time, repeated where disturbed" };
         format!("{} runs of {each:.0} s each in {clock}", self.run_count())
+    }
+
+    fn longest_run(&self) -> Option<Span> {
+        (!self.virtual_time).then(|| self.warm_up + self.duration)
     }
 
     /// The worst attackers, in place of the cases' own, where they are to be searched for.

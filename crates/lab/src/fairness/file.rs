@@ -216,7 +216,16 @@ fn read_mixes(file: &str, table: &str, rows: &[u32]) -> Result<Vec<FairnessCase>
         .zip(&labels)
         .find_map(|(row, label)| cases.iter().all(|case| !is_called(case, label)).then_some(row))
     {
-        return Err(format!("it has no row {row}"));
+        let number = |case: Option<&FairnessCase>| {
+            let (row, _) = case?.label.split_once(':')?;
+            Some(row.trim_start_matches("row ").to_owned())
+        };
+        let (first, last) = (number(cases.first()), number(cases.last()));
+        return Err(format!(
+            "it has no row {row}; rows are {} to {}",
+            first.unwrap_or_default(),
+            last.unwrap_or_default()
+        ));
     }
     cases.retain(|case| labels.is_empty() || labels.iter().any(|label| is_called(case, label)));
     Ok(cases)
@@ -327,7 +336,7 @@ mod tests {
         refused("fair-wired", Overrides { duration: Some(Span::ZERO), ..usual() }, "at least 100 ms");
         refused("fair-wired", Overrides { delays: vec![Span::from_secs(3)], ..usual() }, "choose 0 to 2 s");
         refused("fair-wired", Overrides { rows: vec![0], ..usual() }, "leave --row out");
-        refused("fair-mix", Overrides { rows: vec![16], ..usual() }, "has no row 16");
+        refused("fair-mix", Overrides { rows: vec![16], ..usual() }, "has no row 16; rows are 0 to 15");
         refused("fair-mix", Overrides { delays: vec![Span::ZERO], ..usual() }, "table of mixes states the delays");
         refused(
             "fair-wired",

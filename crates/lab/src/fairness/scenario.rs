@@ -214,5 +214,5 @@ const fn default_span() -> Span {
 }
 
 fn parse_control<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CongestionControl, D::Error> {
-    parse_one(deserializer, str::parse)
+    parse_one(deserializer, "a congestion control in quotes, such as \"cubic\"", str::parse)
 }

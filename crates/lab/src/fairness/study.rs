@@ -48,6 +48,10 @@ impl Study for FairnessExperiment {
         format!("{runs} runs of {each:.0} s each, about {minutes:.0} minutes in total")
     }
 
+    fn longest_run(&self) -> Option<Span> {
+        (!self.virtual_time).then(|| self.warm_up + self.duration + SETUP_TIME)
+    }
+
     fn run_virtually(&self, point: &FairnessPoint<'_>) -> Result<FairnessRow, RunError> {
         virtual_time::run(self, point)
     }

@@ -4,6 +4,7 @@ use super::scenario::MonitorMeshExperiment;
 use crate::error::RunError;
 use crate::report::{ReportDocument, Statement};
 use crate::study::{AnyScenario, Head, Observer, ReportWithRuns, RunRecord, Scenario};
+use kumade_units::Span;
 
 /// It is one run with many rows, which may be seen while it lasts, and no study.
 impl AnyScenario for MonitorMeshExperiment {
@@ -18,6 +19,11 @@ impl AnyScenario for MonitorMeshExperiment {
     fn expected_time(&self) -> String {
         let (sites, period, duration) = (self.sites.len(), self.period, self.duration);
         format!("{sites} sites, each measured to each other every {period}, for {duration}")
+    }
+
+    /// It ends at once.
+    fn longest_run(&self) -> Option<Span> {
+        None
     }
 
     fn is_divisible(&self) -> bool {

@@ -40,6 +40,11 @@ impl Study for MultipathExperiment {
         describe_time(points.len(), seconds, self.virtual_time, SETUP_TIME)
     }
 
+    fn longest_run(&self) -> Option<Span> {
+        let longest = self.points().iter().map(|point| self.traffic_duration(point)).max();
+        longest.filter(|_| !self.virtual_time).map(|longest| longest + SETUP_TIME)
+    }
+
     fn run_virtually(&self, point: &MultipathPoint<'_>) -> Result<MultipathRow, RunError> {
         virtual_time::run(self, point)
     }

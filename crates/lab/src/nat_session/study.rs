@@ -32,6 +32,11 @@ impl Study for NatSessionExperiment {
         describe_time(points.len(), seconds, self.virtual_time, SETUP_TIME)
     }
 
+    fn longest_run(&self) -> Option<Span> {
+        let longest = self.points().iter().map(|point| self.run_duration(point.case)).max();
+        longest.filter(|_| !self.virtual_time).map(|longest| longest + SETUP_TIME)
+    }
+
     fn run_virtually(&self, point: &NatPoint<'_>) -> Result<NatSessionRow, RunError> {
         Ok(virtual_time::run(self, point))
     }

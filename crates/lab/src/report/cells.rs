@@ -25,7 +25,8 @@ pub(crate) fn three_digits(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
-        0.1.. => format!("{value:.2}"),
+        1.0.. => format!("{value:.2}"),
+        0.1.. => format!("{value:.3}"),
         _ => format!("{value:.4}"),
     }
 }

@@ -1,4 +1,5 @@
 use super::content::ReportContent;
+use super::differences::{Interruption, describe_replaced, reason_for_no_verdict};
 use super::head::DocumentHead;
 use super::plot::{Plot, PlotResult};
 use super::statement::{Statement, StatementResult};
@@ -6,6 +7,7 @@ use super::table::Table;
 use super::values::{CsvResult, Values};
 use super::{html, terminal};
 use crate::error::ReportError;
+use crate::statistics::distinct;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -46,7 +48,13 @@ pub trait ReportDocument {
     /// Says which statement cannot, and why.
     fn check_statements(&self, statements: &[Statement]) -> Result<(), String>;
 
-    /// Puts what a paper states beside what came out here.
+    /// Notes how it differs from the whole experiment: that it was `interrupted`, or with which options it was not run as published.
+    fn set_differences(&mut self, interrupted: Option<Interruption>, replaced_options: Vec<String>);
+
+    /// Whether and where it was interrupted.
+    fn interruption(&self) -> Option<Interruption>;
+
+    /// Puts what a paper states beside what came out here. Without a verdict, where [differences](Self::set_differences) leave none.
     fn compare_statements(&mut self, statements: &[Statement]);
 }
 
@@ -62,6 +70,10 @@ pub(crate) trait Document: Serialize {
     fn statements(&self) -> &[StatementResult];
 
     fn set_statements(&mut self, statements: Vec<StatementResult>);
+
+    fn differences(&self) -> (Option<Interruption>, &[String]);
+
+    fn set_differences(&mut self, interrupted: Option<Interruption>, replaced_options: Vec<String>);
 }
 
 /// What a kind of experiment makes of its document.
@@ -147,9 +159,25 @@ impl<P: ReportParts> ReportDocument for P {
         for_each_statement(self, statements, Statement::check).into_iter().collect()
     }
 
+    fn set_differences(&mut self, interrupted: Option<Interruption>, replaced_options: Vec<String>) {
+        Document::set_differences(self, interrupted, replaced_options);
+    }
+
+    fn interruption(&self) -> Option<Interruption> {
+        self.differences().0
+    }
+
     fn compare_statements(&mut self, statements: &[Statement]) {
         let compared = for_each_statement(self, statements, Statement::compare_with);
-        self.set_statements(compared);
+        let (interrupted, replaced) = self.differences();
+        let no_verdict = reason_for_no_verdict(interrupted, replaced);
+        let judged = compared.into_iter().map(|result| match &no_verdict {
+            Some(why) => result.without_verdict(why),
+            None if replaced.is_empty() => result,
+            None => result.without_reason(),
+        });
+        let judged = judged.collect();
+        self.set_statements(judged);
     }
 }
 
@@ -174,17 +202,35 @@ fn arrow_file(parts: &impl ReportParts) -> Result<Vec<u8>, ReportError> {
 }
 
 fn content<P: ReportParts>(parts: &P) -> ReportContent<'_> {
+    let (interrupted, replaced) = parts.differences();
+    // Nothing to count is no table.
+    let mut tables: Vec<_> = parts.tables().into_iter().filter(|table| !table.rows.is_empty()).collect();
+    let has_margins = tables.iter_mut().map(Table::explain_margins).fold(false, |any, has| any | has);
+    let notes = [
+        interrupted.map(Interruption::note),
+        describe_replaced(replaced),
+        has_margins.then(|| parts.values().ok()).flatten().as_ref().and_then(few_runs_note),
+    ];
     ReportContent {
         head: parts.head(),
-        setting: parts.setting(),
+        setting: interrupted.map_or(String::new(), |interrupted| format!("{interrupted}; ")) + &parts.setting(),
         rate_definition: P::RATE_DEFINITION,
         paper: parts.paper(),
         statements: parts.statements().iter().map(StatementResult::in_words).collect(),
-        // Nothing to count is no table.
-        tables: parts.tables().into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        tables,
         conclusions: parts.conclusions(),
-        notes: parts.notes(),
+        notes: notes.into_iter().flatten().chain(parts.notes()).collect(),
     }
+}
+
+/// Where each mean is one of two runs.
+fn few_runs_note(values: &Values) -> Option<String> {
+    let place = values.column("run")?;
+    (distinct(values.lines.iter().map(|line| &line[place])).len() == 2).then(|| {
+        "with two runs, the 95 % interval (±) is 12.7 standard errors wide to each side, by Student's t, and may go beyond what is \
+         possible; three runs make it 4.3, five 2.8"
+            .to_owned()
+    })
 }
 
 /// Declares the document of a kind of experiment: its name, its schema, what it is made of, and each field behind those that all
@@ -212,6 +258,12 @@ macro_rules! report_document {
             pub started: String,
             /// The version of kumade that ran it.
             pub version: String,
+            /// Where it was interrupted: after how many of its runs. Absent where it has all.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub interrupted: Option<crate::report::Interruption>,
+            /// Options, each with its value, that took the place of what was published, where it was run as published otherwise.
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            pub replaced_options: Vec<String>,
             /// What the paper states and what came out here, where it was run as published.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub statements: Vec<crate::report::StatementResult>,
@@ -231,6 +283,8 @@ macro_rules! report_document {
                     title: $study.title.clone(),
                     started,
                     version: env!("CARGO_PKG_VERSION").to_owned(),
+                    interrupted: None,
+                    replaced_options: Vec::new(),
                     statements: Vec::new(),
                     $($field,)+
                 }
@@ -263,6 +317,18 @@ macro_rules! report_document {
 
             fn set_statements(&mut self, statements: Vec<crate::report::StatementResult>) {
                 self.statements = statements;
+            }
+
+            fn differences(&self) -> (Option<crate::report::Interruption>, &[String]) {
+                (self.interrupted, &self.replaced_options)
+            }
+
+            fn set_differences(
+                &mut self,
+                interrupted: Option<crate::report::Interruption>,
+                replaced_options: Vec<String>,
+            ) {
+                (self.interrupted, self.replaced_options) = (interrupted, replaced_options);
             }
         }
     };

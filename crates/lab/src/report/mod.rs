@@ -5,6 +5,7 @@ mod arrow;
 pub(crate) mod cases;
 mod cells;
 mod content;
+mod differences;
 mod document;
 mod head;
 pub(crate) mod heat_map;
@@ -19,6 +20,7 @@ mod terminal;
 mod values;
 
 pub(crate) use cells::{format_mean, format_number, format_part, three_digits};
+pub use differences::Interruption;
 pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
 pub(crate) use head::{DocumentHead, VIRTUAL_START};

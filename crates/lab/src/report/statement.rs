@@ -1,12 +1,16 @@
 use super::cells::three_digits;
 use super::values::Values;
-use crate::nearest_name::advice_for;
+use crate::nearest_name::{advice_for, nearest_of};
 use crate::statistics::{distinct, mean, median, min_and_max};
 use kumade_units::parse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// So many values of a column are listed where none is the one that a statement is about; `…` stands for the others.
+const MAX_LISTED_VALUES: usize = 20;
 
 /// What a paper states, as a figure of an experiment's rows and the bounds within which that is to be.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -88,6 +92,9 @@ pub enum Divisor {
 pub struct StatementResult {
     /// In words, as the paper has it.
     pub says: String,
+    /// What the figures are: a column of the rows, and by what it is divided.
+    #[serde(default)]
+    pub figure: String,
     /// The paper's figure; null where it has none.
     pub published: Option<f64>,
     /// The figure here, the median of several; null where nothing was measured.
@@ -104,9 +111,9 @@ pub struct StatementResult {
     pub min: Option<f64>,
     /// What was to be reached at most.
     pub max: Option<f64>,
-    /// Whether it holds; null where nothing was measured.
+    /// Whether it holds; null where nothing was measured, or not what it is about.
     pub holds: Option<bool>,
-    /// Why it does not, where that is known.
+    /// Why it does not, where that is known; or why this is not known.
     pub reason: Option<String>,
 }
 
@@ -153,8 +160,14 @@ impl Statement {
             |value: &&f64| self.min.is_none_or(|min| **value >= min) && self.max.is_none_or(|max| **value <= max);
         let within = figures.iter().filter(is_within).count();
         let holds = (!figures.is_empty()).then_some(within as f64 >= figures.len() as f64 * self.in_at_least);
+        let reason = match holds {
+            Some(true) => None,
+            Some(false) => self.reason.clone(),
+            None => Some(self.missing_figure(values)),
+        };
         StatementResult {
             says: self.says.clone(),
+            figure: self.figure_in_words(),
             published: self.published,
             value: median(&figures),
             min_value: min_and_max(&figures).map(|(min, _)| min),
@@ -164,8 +177,32 @@ impl Statement {
             min: self.min,
             max: self.max,
             holds,
-            reason: self.reason.clone().filter(|_| holds == Some(false)),
+            reason,
         }
+    }
+
+    /// What the figure is.
+    fn figure_in_words(&self) -> String {
+        let divisor = self.relative_to.as_ref().map_or(String::new(), |divisor| match divisor {
+            Divisor::Number(number) => format!(" ÷ {number}"),
+            Divisor::Rows(rows) => format!(" ÷ that of {}", describe_selection(rows)),
+        });
+        let by = self.by.as_ref().map_or(String::new(), |by| format!(", for each {by}"));
+        format!("{}{divisor}{by}", self.figure)
+    }
+
+    /// Why there is no figure.
+    fn missing_figure(&self, values: Option<&Values>) -> String {
+        let Some(values) = values.filter(|values| !values.lines.is_empty()) else {
+            return format!("{} has no rows here", self.file.as_deref().unwrap_or("the report"));
+        };
+        let divisor = match &self.relative_to {
+            Some(Divisor::Rows(other)) => Some(overlay(&self.rows, other)),
+            Some(Divisor::Number(_)) | None => None,
+        };
+        let selections = [Some(&self.rows), divisor.as_ref()];
+        let unmatched = selections.into_iter().flatten().find_map(|rows| describe_unmatched(values, rows));
+        unmatched.unwrap_or_else(|| format!("{} has no value in these rows, or nothing to be divided by", self.figure))
     }
 
     /// One, or one for each value of the column by which it is taken.
@@ -187,10 +224,7 @@ impl Statement {
         let divisor = match &self.relative_to {
             None => 1.0,
             Some(Divisor::Number(number)) => *number,
-            Some(Divisor::Rows(other)) => {
-                let other = rows.iter().chain(other).map(|(column, condition)| (column.clone(), condition.clone()));
-                self.mean(values, &other.collect())?
-            }
+            Some(Divisor::Rows(other)) => self.mean(values, &overlay(rows, other))?,
         };
         Some(own / divisor).filter(|quotient| quotient.is_finite())
     }
@@ -199,6 +233,57 @@ impl Statement {
         let place = values.column(&self.figure)?;
         let own = values.lines.iter().filter(|line| is_selected(values, line, rows));
         mean(&own.filter_map(|line| line[place].as_f64()).collect::<Vec<_>>())
+    }
+}
+
+/// The same rows, but for these columns.
+fn overlay(rows: &Selection, other: &Selection) -> Selection {
+    rows.iter().chain(other).map(|(column, condition)| (column.clone(), condition.clone())).collect()
+}
+
+/// What of the selection no row has, with what there is instead; none where some row has all.
+fn describe_unmatched(values: &Values, rows: &Selection) -> Option<String> {
+    let has_row = |rows: &Selection| values.lines.iter().any(|line| is_selected(values, line, rows));
+    let alone = |(column, condition): (&String, &Condition)| BTreeMap::from([(column.clone(), condition.clone())]);
+    if has_row(rows) {
+        return None;
+    }
+    let Some((column, condition)) = rows.iter().find(|one| !has_row(&alone(*one))) else {
+        return Some(format!("no row has {} together", describe_selection(rows)));
+    };
+    let place = values.column(column)?;
+    let known = distinct(values.lines.iter().filter_map(|line| Some(Scalar::from_value(&line[place])?.to_string())));
+    let known: Vec<_> = known.iter().map(String::as_str).collect();
+    let nearest = nearest_of(&condition.to_string(), &known).map(|name| format!("perhaps you mean `{name}`; "));
+    let rest = if known.len() > MAX_LISTED_VALUES { ", …" } else { "" };
+    let listed = known[..known.len().min(MAX_LISTED_VALUES)].join("`, `");
+    Some(format!("no row has {column} `{condition}`; {}there are `{listed}`{rest}", nearest.unwrap_or_default()))
+}
+
+fn describe_selection(rows: &Selection) -> String {
+    let parts: Vec<_> = rows.iter().map(|(column, condition)| format!("{column} `{condition}`")).collect();
+    parts.join(" and ")
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::One(scalar) => scalar.fmt(f),
+            Condition::Any(scalars) => {
+                f.write_str(&scalars.iter().map(ToString::to_string).collect::<Vec<_>>().join("` or `"))
+            }
+            Condition::Range(NumberRange { from, to }) => write!(f, "{from} to {to}"),
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Truth(truth) => truth.fmt(f),
+            Scalar::Number(number) => number.fmt(f),
+            Scalar::Text(text) => f.write_str(text),
+        }
     }
 }
 
@@ -237,17 +322,29 @@ impl Scalar {
 }
 
 impl StatementResult {
+    /// The same without a verdict, where not all was run that it is about; `why` not.
+    pub(crate) fn without_verdict(self, why: &str) -> Self {
+        StatementResult { holds: None, reason: Some(why.to_owned()), ..self }
+    }
+
+    /// The same without what is known of another run: why it does not hold.
+    pub(crate) fn without_reason(self) -> Self {
+        StatementResult { reason: self.reason.filter(|_| self.holds.is_none()), ..self }
+    }
+
     /// In one sentence.
     pub(crate) fn in_words(&self) -> String {
         let verdict = match self.holds {
             Some(true) => "holds",
             Some(false) => "does not hold",
+            None if self.value.is_some() => "not judged",
             None => "not measured",
         };
+        let figure = if self.figure.is_empty() { String::new() } else { format!("{}: ", self.figure) };
         let published = self.published.map(|published| format!("published {}", three_digits(published)));
         let range = self.min_value.zip(self.max_value).filter(|_| self.values > 1).map(|(min, max)| {
             let (within, all) = (self.values_within, self.values);
-            format!(" ({} to {}, {within} of {all} as required)", three_digits(min), three_digits(max))
+            format!(" in the median ({} to {}, {within} of {all} as required)", three_digits(min), three_digits(max))
         });
         let here = self.value.map(|value| format!("here {}{}", three_digits(value), range.unwrap_or_default()));
         let bounds = [("at least", self.min), ("at most", self.max)];
@@ -255,7 +352,7 @@ impl StatementResult {
             bounds.iter().filter_map(|(word, bound)| bound.map(|b| format!("{word} {}", three_digits(b)))).collect();
         let required = Some(format!("required {}", bounds.join(" and ")));
         let figures: Vec<_> = [published, here, required, self.reason.clone()].into_iter().flatten().collect();
-        format!("{verdict}: {}: {}", self.says, figures.join("; "))
+        format!("{verdict}: {}: {figure}{}", self.says, figures.join("; "))
     }
 }
 
@@ -291,7 +388,10 @@ mod tests {
         let quotient =
             result("in = { case = \"b\", bytes = 2 }\nrelative_to = { case = \"a\" }\npublished = 3\nmin = 3");
         assert_eq!((quotient.value, quotient.holds), (Some(2.5), Some(false)));
-        assert_eq!(quotient.in_words(), "does not hold: so: published 3.00; here 2.50; required at least 3.00");
+        assert_eq!(
+            quotient.in_words(),
+            "does not hold: so: rate ÷ that of case `a`: published 3.00; here 2.50; required at least 3.00"
+        );
         assert_eq!(result("in = { case = [\"a\", \"b\"], bytes = 1 }\nrelative_to = 7.5\nmin = 1").value, Some(1.0));
     }
 
@@ -300,9 +400,9 @@ mod tests {
         let each = "in = { case = \"b*\", bytes = { from = 1, to = 2 } }\nrelative_to = { case = \"a\" }\nby = \"bytes\"\nmin = 1.0";
         let all = result(&format!("{each}\nreason = \"because\""));
         assert_eq!((all.values, all.values_within, all.holds), (2, 1, Some(false)));
-        assert!(
-            all.in_words().ends_with("here 1.50 (0.50 to 2.50, 1 of 2 as required); required at least 1.00; because")
-        );
+        let words = "so: rate ÷ that of case `a`, for each bytes: here 1.50 in the median (0.500 to 2.50, 1 of 2 as required); \
+                     required at least 1.00; because";
+        assert!(all.in_words().ends_with(words), "{}", all.in_words());
         let half = result(&format!("{each}\nin_at_least = \"50%\"\nreason = \"because\""));
         assert_eq!((half.holds, half.reason), (Some(true), None));
     }
@@ -312,8 +412,33 @@ mod tests {
         for text in ["in = { case = \"c\" }\nmin = 1", "relative_to = 0\nmin = 1"] {
             let none = result(text);
             assert_eq!((none.value, none.holds), (None, None), "{text}");
-            assert!(none.in_words().starts_with("not measured: so: required"), "{}", none.in_words());
+            assert!(none.in_words().starts_with("not measured: so: rate"), "{}", none.in_words());
+            assert!(none.in_words().contains(": required at least 1.00; "), "{}", none.in_words());
         }
+    }
+
+    /// A misspelt value was "not measured", without a word on why.
+    #[test]
+    fn what_matches_no_row_says_what_there_is() {
+        let reason = |text: &str| result(&format!("{text}\nmin = 1")).reason.unwrap();
+        assert_eq!(reason("in = { case = \"c\" }"), "no row has case `c`; there are `a`, `b`");
+        assert_eq!(reason("in = { bytes = [7, 8] }"), "no row has bytes `7` or `8`; there are `1`, `2`");
+        let divisor = reason("in = { case = \"a\" }\nrelative_to = { case = \"c\" }");
+        assert_eq!(divisor, "no row has case `c`; there are `a`, `b`");
+        assert_eq!(reason("in = { case = \"a\", rate = 60 }"), "no row has case `a` and rate `60` together");
+        assert_eq!(reason("relative_to = 0"), "rate has no value in these rows, or nothing to be divided by");
+        let statement: Statement = toml::from_str("says = \"so\"\nfigure = \"x\"\nfile = \"x.csv\"\nmin = 1").unwrap();
+        assert_eq!(statement.compare_with(None).reason.unwrap(), "x.csv has no rows here");
+    }
+
+    #[test]
+    fn what_was_run_otherwise_has_no_verdict_and_no_reason_of_another_run() {
+        let failed = result("in = { case = \"a\" }\nmin = 100\nreason = \"because\"");
+        assert_eq!(failed.clone().without_reason().reason, None);
+        let not_judged = failed.without_verdict("--duration 5 s");
+        assert_eq!((not_judged.holds, not_judged.value), (None, Some(15.0)));
+        let words = "not judged: so: rate: here 15.0; required at least 100; --duration 5 s";
+        assert_eq!(not_judged.in_words(), words);
     }
 
     #[test]

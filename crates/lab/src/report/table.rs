@@ -67,6 +67,15 @@ impl Table {
         }
     }
 
+    /// Says what `±` is, where a cell has it; returns whether one has.
+    pub(crate) fn explain_margins(&mut self) -> bool {
+        let has_margins = self.rows.iter().flatten().any(|cell| cell.contains('±'));
+        if has_margins {
+            self.caption += "; ± is half of the 95 % interval of a mean over the runs";
+        }
+        has_margins
+    }
+
     /// Whether that column holds words, which are aligned left, and not numbers. Names of cases may begin with a number.
     pub(crate) fn is_text_column(&self, column: &usize) -> bool {
         self.columns[*column] == "case"

@@ -2,7 +2,9 @@
 
 use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
+use crate::nearest_name::nearest_of;
 use crate::study::{Experiment, Overrides};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The name of each experiment, which is also its file's, with the file's text.
@@ -66,6 +68,64 @@ pub fn experiments() -> Result<Vec<Experiment>, ScenarioError> {
     loaded.filter(is_here).collect()
 }
 
+/// A built-in experiment, and what the command line can choose of it.
+#[derive(Debug)]
+pub struct CatalogueEntry {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Whether it runs in virtual time as it is.
+    pub runs_virtually: bool,
+    /// The numbers of its rows, or cases, where these can be chosen.
+    pub rows: Option<RangeInclusive<u32>>,
+}
+
+/// The built-in experiments with what can be chosen of them.
+///
+/// # Errors
+/// As for [`experiments`].
+pub fn catalogue() -> Result<Vec<CatalogueEntry>, ScenarioError> {
+    let entry = |experiment: Experiment| {
+        let name = experiment.head().name;
+        let is_valid = |with: Overrides| load_named(name, &with).is_ok();
+        let has_row = |row: &u32| is_valid(Overrides { rows: vec![*row], ..Overrides::default() });
+        // Rows of tables are counted from 0, cases from 1.
+        let first = [0, 1].into_iter().find(has_row);
+        let rows = first.and_then(|first| Some(first..=(first..).take_while(has_row).last()?));
+        CatalogueEntry { runs_virtually: is_valid(virtual_alone()), rows, experiment }
+    };
+    Ok(experiments()?.into_iter().map(entry).collect())
+}
+
+/// The built-in scenario file of that experiment, or the table of that name, which such a file names.
+///
+/// # Errors
+/// There is none.
+pub fn built_in_file(name: &str) -> Result<&'static str, ScenarioError> {
+    let file = BUILT_IN.iter().chain(&BUILT_IN_TABLES).find(|(known, _)| *known == name);
+    file.map(|(_, text)| *text).ok_or_else(|| unknown(name))
+}
+
+/// The tables that a built-in scenario file names.
+pub fn tables_named_in(text: &str) -> Vec<&'static str> {
+    BUILT_IN_TABLES.iter().map(|(name, _)| *name).filter(|name| text.contains(&format!("\"{name}\""))).collect()
+}
+
+/// The experiments that can be run as they were published.
+pub(super) fn publishable_names() -> Vec<&'static str> {
+    BUILT_IN.iter().filter(|(_, text)| text.contains("\n[as-published]\n")).map(|(name, _)| *name).collect()
+}
+
+fn virtual_alone() -> Overrides {
+    Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() }
+}
+
+fn unknown(name: &str) -> ScenarioError {
+    let names: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+    let nearest =
+        nearest_of(name, &names).map_or_else(String::new, |nearest| format!("perhaps you mean `{nearest}`; "));
+    ScenarioError::Unknown { name: name.to_owned(), nearest }
+}
+
 /// The experiment of that name, or the scenario in that file where the name ends in `.toml`, with parts replaced.
 ///
 /// # Errors
@@ -97,8 +157,7 @@ fn virtual_time_advice(
     if overrides.rows.is_empty() && !rows.is_empty() {
         return Some(format!(". Some of its cases run in virtual time: add --row {rows}"));
     }
-    let virtual_alone = Overrides { bottleneck: in_virtual_time, ..Overrides::default() };
-    let runs = |built_in: &&(&str, &str)| load_built_in(built_in, &virtual_alone).is_ok();
+    let runs = |built_in: &&(&str, &str)| load_built_in(built_in, &virtual_alone()).is_ok();
     let others: Vec<_> = BUILT_IN.iter().filter(runs).map(|(name, _)| *name).collect();
     Some(format!(". These run in virtual time: {}", others.join(", ")))
 }
@@ -106,23 +165,37 @@ fn virtual_time_advice(
 fn load_named(name: &str, overrides: &Overrides) -> Result<Experiment, ScenarioError> {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "toml") {
-        let beside = |table: &str| read_scenario_file(&path.with_file_name(table));
+        let beside = |table: &str| read_table(&path.with_file_name(table), table, name);
         return Experiment::from_toml(&read_scenario_file(path)?, name, &beside, overrides);
     }
     let built_in = BUILT_IN.iter().find(|(known, _)| *known == name);
-    load_built_in(built_in.ok_or_else(|| ScenarioError::Unknown { name: name.to_owned() })?, overrides)
+    load_built_in(built_in.ok_or_else(|| unknown(name))?, overrides)
 }
 
 fn load_built_in((name, text): &(&str, &str), overrides: &Overrides) -> Result<Experiment, ScenarioError> {
     let table = |table: &str| {
         let found = BUILT_IN_TABLES.iter().find(|(known, _)| *known == table);
-        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| ScenarioError::Unknown { name: table.to_owned() })
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| unknown(table))
     };
     Experiment::from_toml(text, &format!("the built-in experiment {name}"), &table, overrides)
 }
 
 fn read_scenario_file(path: &Path) -> Result<String, ScenarioError> {
     kumade_files::read_text(path).map_err(|cause| ScenarioError::Unreadable { path: path.display().to_string(), cause })
+}
+
+/// The table in that file, called so in the scenario file `named_by`.
+fn read_table(path: &Path, name: &str, named_by: &str) -> Result<String, ScenarioError> {
+    kumade_files::read_text(path).map_err(|cause| {
+        let is_built_in = BUILT_IN_TABLES.iter().any(|(known, _)| *known == name);
+        let advice = is_built_in.then(|| format!("; `kumade lab show {name}` prints the built-in one"));
+        ScenarioError::UnreadableTable {
+            path: path.display().to_string(),
+            named_by: named_by.to_owned(),
+            cause,
+            advice: advice.unwrap_or_default(),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -138,7 +211,7 @@ mod tests {
     /// What has no form in virtual time was refused without a word on what has one.
     #[test]
     fn what_does_not_run_in_virtual_time_says_what_does() {
-        let virtual_time = Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() };
+        let virtual_time = virtual_alone();
         for (name, _) in BUILT_IN {
             let Err(error) = load(name, &virtual_time).map_err(|error| error.to_string()) else { continue };
             let (_, others) = error.split_once("These run in virtual time: ").unwrap_or_else(|| panic!("{error}"));
@@ -184,18 +257,56 @@ mod tests {
 
     #[test]
     fn every_section_as_published_is_valid_and_states_what_is_judged() {
-        let sections = BUILT_IN.iter().filter(|(_, text)| text.contains("\n[as-published]\n"));
-        let counts: Vec<_> = sections.map(|(name, _)| as_published(name).statements().len()).collect();
+        let names = publishable_names();
+        let counts: Vec<_> = names.iter().map(|name| as_published(name).statements().len()).collect();
         assert!(counts.len() >= 10 && counts.iter().all(|statements| *statements > 0), "{counts:?}");
         let options = Overrides { as_published: true, ..Overrides::default() };
         let error = load("monitor-mesh", &options).unwrap_err().to_string();
-        assert!(error.contains("leave --as-published out"), "{error}");
+        assert!(
+            error.contains("leave --as-published out. These have one: ") && error.contains("tunnel-rto"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_catalogue_says_what_can_be_chosen() {
+        let catalogue = catalogue().unwrap();
+        let entry = |name: &str| catalogue.iter().find(|entry| entry.experiment.head().name == name).unwrap();
+        for (name, runs_virtually, rows, is_publishable) in [
+            ("fair-mix", true, Some(0..=15), false),
+            ("tunnel-rto", true, Some(1..=8), true),
+            ("rake-accuracy", true, None, false),
+            ("kernel-paths", false, Some(1..=16), false),
+        ] {
+            let entry = entry(name);
+            let found = (entry.runs_virtually, entry.rows.clone(), entry.experiment.is_publishable());
+            assert_eq!(found, (runs_virtually, rows, is_publishable), "{name}");
+        }
+    }
+
+    /// A copy of an experiment beside which its table is missing was told that the scenario file is.
+    #[test]
+    fn built_in_files_are_shown_with_the_tables_that_they_name() {
+        let mix = built_in_file("fair-mix").unwrap();
+        assert_eq!(tables_named_in(mix), ["fair-mix.csv"]);
+        assert!(built_in_file("fair-mix.csv").unwrap().lines().count() > 16);
+        assert!(tables_named_in(built_in_file("fair-wired").unwrap()).is_empty());
+        let copy = std::env::temp_dir().join(format!("kumade-copy-{}.toml", std::process::id()));
+        std::fs::write(&copy, mix).unwrap();
+        let error = load(copy.to_str().unwrap(), &Overrides::default()).unwrap_err().to_string();
+        std::fs::remove_file(&copy).unwrap();
+        let expected = format!("fair-mix.csv, which {} names: ", copy.display());
+        assert!(
+            error.contains(&expected) && error.ends_with("`kumade lab show fair-mix.csv` prints the built-in one"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_unknown_name_or_file_is_reported_with_what_to_do() {
         let error = |name: &str| load(name, &Overrides::default()).unwrap_err().to_string();
-        assert!(error("rake-acuracy").contains("kumade lab list"), "{}", error("rake-acuracy"));
+        let misspelt = error("rake-acuracy");
+        assert!(misspelt.contains("perhaps you mean `rake-accuracy`; `kumade lab list` shows the names"), "{misspelt}");
         assert!(error("missing.toml").contains("missing.toml"), "{}", error("missing.toml"));
     }
 }

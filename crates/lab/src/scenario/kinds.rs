@@ -1,7 +1,7 @@
 //! The kinds of experiments, and how the file of one is read.
 
-use super::as_published::apply_section;
-use super::expansion::expand_elements;
+use super::as_published::{SECTION, STATEMENTS, apply_section, has_section};
+use super::expansion::{check_labels, expand_elements};
 use super::refusal::Refusal;
 use crate::accuracy::AccuracyExperiment;
 use crate::atlas::PathAtlas;
@@ -18,7 +18,7 @@ use crate::monitor_mesh::MonitorMeshExperiment;
 use crate::multipath::MultipathExperiment;
 #[cfg(target_os = "linux")]
 use crate::nat_session::NatSessionExperiment;
-use crate::nearest_name::{advice_for, nearest_of};
+use crate::nearest_name::{advice_for, nearest_choice, nearest_of};
 use crate::path_treatment::PathTreatmentExperiment;
 use crate::study::{AnyScenario, Experiment, FindFile, Overrides, RunRecord, Scenario, ScenarioSource};
 use serde::Deserialize;
@@ -53,6 +53,9 @@ pub(super) struct Kind {
     guessed_by: &'static str,
     read: fn(Document<'_>, &Overrides, FindFile<'_>) -> ReadResult,
 }
+
+/// What names the kind in a file.
+const KIND_KEY: &str = "kind";
 
 type Document<'a> = Spanned<DeTable<'a>>;
 type ReadResult = Result<Box<dyn AnyScenario>, Refusal>;
@@ -119,7 +122,7 @@ pub(super) fn read_scenario(
         |name: &str| beside(name).inspect(|text| drop(found.borrow_mut().insert(name.to_owned(), text.clone())));
     let malformed = |mut cause: toml::de::Error| {
         cause.set_input(Some(text));
-        let advice = nearest_name(cause.message());
+        let advice = advice_on(cause.message(), text);
         ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause), advice }
     };
     let mut document = DeTable::parse(text).map_err(malformed)?;
@@ -129,8 +132,10 @@ pub(super) fn read_scenario(
         Refusal::Invalid(reason) => ScenarioError::Invalid { name: name.clone(), reason },
     };
     expand_elements(document.get_mut()).map_err(|reason| refused(Refusal::Invalid(reason)))?;
-    let mut statements = apply_section(document.get_mut(), overrides.as_published).map_err(refused)?;
-    let named = document.get_mut().remove("kind");
+    let is_publishable = has_section(document.get_ref());
+    let statements = apply_section(document.get_mut(), overrides.as_published).map_err(refused)?;
+    check_labels(document.get_ref()).map_err(|reason| refused(Refusal::Invalid(reason)))?;
+    let named = document.get_mut().remove(KIND_KEY);
     let named = named.map(|kind| (kind.get_ref().as_str().unwrap_or_default().to_owned(), kind.span().start));
     let guessed = || kinds.iter().find(|kind| document.get_ref().contains_key(kind.guessed_by));
     let kind = match &named {
@@ -144,8 +149,10 @@ pub(super) fn read_scenario(
     };
     let scenario = (kind.read)(document, overrides, &beside).map_err(refused)?;
     scenario.check_statements(&statements).map_err(|reason| refused(Refusal::Invalid(reason)))?;
-    if !overrides.as_published {
-        statements.clear();
+    if is_publishable && !overrides.as_published {
+        // What is wrong with the section is told now, and not when it is first run.
+        let as_published = Overrides { as_published: true, ..Overrides::default() };
+        read_scenario(kinds, text, origin, &beside, &as_published)?;
     }
     let warning = named.is_none().then(|| {
         format!(
@@ -154,7 +161,7 @@ pub(super) fn read_scenario(
         )
     });
     let source = ScenarioSource { text: text.to_owned(), beside: found.take(), overrides: overrides.clone() };
-    Ok(Experiment::new(scenario, source, warning, statements))
+    Ok(Experiment::new(scenario, source, warning, statements, is_publishable))
 }
 
 fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {
@@ -165,11 +172,34 @@ fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {
     ScenarioError::UnknownKind { place, kind, advice }
 }
 
-/// Of the names that an error lists in backticks behind a wrong one, that which is most like it.
-fn nearest_name(message: &str) -> String {
+/// What to write instead of what an error is about: the name most like a wrong one, of those that the error lists in backticks behind it and
+/// of those that are taken out of a file before its kind is known; or a number.
+fn advice_on(message: &str, text: &str) -> String {
     let names: Vec<_> = message.split('`').skip(1).step_by(2).collect();
-    let nearest = names.split_first().and_then(|(wrong, valid)| nearest_of(wrong, valid));
-    nearest
-        .filter(|_| message.starts_with("unknown "))
-        .map_or_else(String::new, |name| format!("perhaps you mean `{name}`\n"))
+    if let (true, Some((wrong, valid))) = (message.starts_with("unknown "), names.split_first()) {
+        let others = if message.starts_with("unknown field") { keys_taken_out(wrong, text) } else { &[] };
+        let all: Vec<_> = valid.iter().chain(others).copied().collect();
+        let also = (!others.is_empty()).then(|| format!("also `{}`", others.join("`, `")));
+        let nearest = nearest_of(wrong, &all).map(|name| format!("perhaps you mean `{name}`"));
+        let parts: Vec<_> = [also, nearest].into_iter().flatten().collect();
+        return if parts.is_empty() { String::new() } else { parts.join("; ") + "\n" };
+    }
+    let is_number = |expected: &str| ["u8", "u16", "u32", "u64", "usize", "i64", "f64"].contains(&expected);
+    match message.rsplit_once("expected ") {
+        Some((found, expected)) if found.starts_with("invalid type: string") && is_number(expected) => {
+            "write the number without quotes\n".to_owned()
+        }
+        _ => nearest_choice(message).map_or_else(String::new, |name| format!("perhaps you mean `{name}`\n")),
+    }
+}
+
+/// The keys that stand beside this one and that the type of no file has.
+fn keys_taken_out(key: &str, text: &str) -> &'static [&'static str] {
+    let document = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
+    let section = document.get(SECTION).and_then(|section| section.get_ref().as_table());
+    match section {
+        _ if document.contains_key(key) => &[KIND_KEY, SECTION],
+        Some(section) if section.contains_key(key) => &[STATEMENTS],
+        _ => &[],
+    }
 }

@@ -50,6 +50,36 @@ fn a_misspelt_kind_or_key_is_refused_with_the_nearest_and_its_line() {
     assert!(key.contains("own.toml") && key.contains("line 4") && key.contains("perhaps you mean `runs`"), "{key}");
 }
 
+/// Keys that are taken out before a file is read were not in the list of keys, so that the error led away from the right one.
+#[test]
+fn keys_that_all_kinds_have_are_offered_too() {
+    let refused = |text: &str| read(text).unwrap_err().to_string();
+    let kind = refused(&FILE.replace("kind =", "kidn =").replace("runs", "latenesses = []\nruns"));
+    assert!(kind.contains("also `kind`, `as-published`; perhaps you mean `kind`"), "{kind}");
+    let section = refused(&format!("{FILE}latenesses = []\n[as-publised]\nruns = 1\n"));
+    assert!(section.contains("perhaps you mean `as-published`"), "{section}");
+    // It is read, although it is not chosen.
+    let published = format!("{FILE}latenesses = []\n[as-published]\nruns = 1\n");
+    assert!(read(&published).unwrap().is_publishable());
+    let statement = refused(&format!("{published}[[as-published.statement]]\nsays = \"so\"\n"));
+    assert!(statement.contains("also `statements`; perhaps you mean `statements`"), "{statement}");
+    let column =
+        refused(&format!("{published}[[as-published.statements]]\nsays = \"so\"\nfigure = \"late_secnds\"\nmin = 1\n"));
+    assert!(column.contains("perhaps you mean `late_seconds`"), "{column}");
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_told_what_to_write() {
+    let refused =
+        |from: &str, to: &str| read(&format!("{FILE}latenesses = []\n").replace(from, to)).unwrap_err().to_string();
+    let number = refused("runs = 6", "runs = \"6\"");
+    assert!(number.contains("write the number without quotes"), "{number}");
+    let text = refused("latenesses = []", "latenesses = [10]");
+    assert!(text.contains("expected a time in quotes, such as \"20ms\""), "{text}");
+    let list = refused("latenesses = []", "latenesses = \"10ms\"");
+    assert!(list.contains("expected a list, each element a time in quotes"), "{list}");
+}
+
 #[test]
 fn a_file_without_its_kind_is_taken_as_the_guess_with_a_warning() {
     let experiment = read(&FILE.replace("kind = \"latenesses\"\n", "latenesses = []\n")).unwrap();

@@ -16,5 +16,5 @@ mod kinds_tests;
 mod record_tests;
 mod refusal;
 
-pub use catalogue::{experiments, load};
+pub use catalogue::{CatalogueEntry, built_in_file, catalogue, experiments, load, tables_named_in};
 pub use kinds::read_runs;

@@ -153,6 +153,45 @@ fn an_interrupted_run_goes_on_where_it_ended_in_virtual_and_in_real_time() {
     }
 }
 
+/// The report of an interrupted run looked like that of a whole one, and judged what a paper states.
+#[test]
+fn the_report_of_an_interrupted_run_says_so_and_judges_nothing() {
+    let statement = "[[as-published.statements]]\nsays = \"so\"\nfigure = \"late_seconds\"\nmax = 0\n";
+    let text = format!("{}[as-published]\nruns = 8\n{statement}", virtual_file());
+    let options = Overrides { as_published: true, ..Overrides::default() };
+    let published = read_scenario(&KINDS, &text, "own.toml", &|_: &str| unreachable!(), &options).unwrap();
+    let directory = TestDirectory::new("says-so");
+    let ([json, _, page, text], made) = run_some(&published, &directory.0, None, 3);
+    let said = format!("{} of 8 runs, interrupted", made.len());
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["interrupted"], serde_json::json!({"runs": made.len(), "of_runs": 8}));
+    assert_eq!(
+        (&report["statements"][0]["holds"], &report["statements"][0]["reason"]),
+        (&serde_json::Value::Null, &said.clone().into())
+    );
+    assert!(text.contains(&format!("{said}; 8 runs")) && text.contains(&format!("- {said}: all figures")), "{text}");
+    assert!(text.contains("not judged: so"), "{text}");
+    assert!(page.contains(&said), "{page}");
+    let ([json, ..], _) = run_some(&published, &directory.0, None, usize::MAX);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&report["interrupted"], &report["statements"][0]["holds"]), (&serde_json::Value::Null, &true.into()));
+}
+
+/// What is published of runs of 100 s was judged by runs of 5 s.
+#[test]
+fn what_replaces_what_was_published_is_noted_and_other_points_are_not_judged() {
+    let statement =
+        "[[as-published.statements]]\nsays = \"so\"\nfigure = \"late_seconds\"\nmin = 1\nreason = \"because\"\n";
+    let text = format!("{}[as-published]\nruns = 8\n{statement}", virtual_file());
+    let options = Overrides { as_published: true, runs: Some(1), ..Overrides::default() };
+    let published = read_scenario(&KINDS, &text, "own.toml", &|_: &str| unreachable!(), &options).unwrap();
+    let ([json, _, _, text], _) = run_some(&published, &TestDirectory::new("replaced").0, None, usize::MAX);
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["replaced_options"], serde_json::json!(["--runs 1"]));
+    assert!(text.contains("does not hold: so") && !text.contains("because"), "{text}");
+    assert!(text.contains("- not as the section [as-published] has it: --runs 1"), "{text}");
+}
+
 #[test]
 fn a_line_that_was_being_written_as_the_process_ended_does_not_count() {
     let experiment = experiment(FILE);

@@ -6,8 +6,9 @@ use super::runner::run_missing;
 use super::shard::Shard;
 use super::source::ScenarioSource;
 use crate::error::{RecordError, RunError};
-use crate::report::{ReportDocument, Statement, VIRTUAL_START, now_utc};
+use crate::report::{Interruption, ReportDocument, Statement, VIRTUAL_START, now_utc};
 use anyhow::anyhow;
+use kumade_units::Span;
 use std::any::Any;
 use std::fmt::Debug;
 use std::path::Path;
@@ -19,6 +20,7 @@ pub struct Experiment {
     source: ScenarioSource,
     warning: Option<String>,
     statements: Vec<Statement>,
+    is_publishable: bool,
 }
 
 /// A report, and the number of its runs.
@@ -32,6 +34,8 @@ pub trait AnyScenario: Any + Debug + Send + Sync {
     fn run_count(&self) -> usize;
     /// The number of runs and how long they take, in words.
     fn expected_time(&self) -> String;
+    /// The longest that one run takes, where that is known.
+    fn longest_run(&self) -> Option<Span>;
     /// Whether parts of its runs can be made by several machines.
     fn is_divisible(&self) -> bool;
     /// Whether what a paper states can be judged by its report.
@@ -62,6 +66,10 @@ impl<S: Study> AnyScenario for S {
 
     fn expected_time(&self) -> String {
         Study::expected_time(self)
+    }
+
+    fn longest_run(&self) -> Option<Span> {
+        Study::longest_run(self)
     }
 
     fn is_divisible(&self) -> bool {
@@ -99,8 +107,9 @@ impl Experiment {
         source: ScenarioSource,
         warning: Option<String>,
         statements: Vec<Statement>,
+        is_publishable: bool,
     ) -> Self {
-        Experiment { scenario, source, warning, statements }
+        Experiment { scenario, source, warning, statements, is_publishable }
     }
 
     /// What is to be changed in its file, although it still can be run.
@@ -127,6 +136,16 @@ impl Experiment {
     /// The number of runs and how long they take, in words.
     pub fn expected_time(&self) -> String {
         self.scenario.expected_time()
+    }
+
+    /// The longest that one run takes, where that is known.
+    pub fn longest_run(&self) -> Option<Span> {
+        self.scenario.longest_run()
+    }
+
+    /// Whether its file says how it was published.
+    pub fn is_publishable(&self) -> bool {
+        self.is_publishable
     }
 
     /// Whether parts of its runs can be made by several machines.
@@ -159,7 +178,7 @@ impl Experiment {
     }
 
     /// Makes the runs that `record` lacks; returns the report of all that it has then, and their number. `stop` is asked before each run,
-    /// and ends the experiment with the runs so far.
+    /// and ends the experiment with the runs so far, which the report says then.
     ///
     /// # Errors
     /// A run failed, so that no further one makes sense; or it cannot be recorded; or the record was made elsewhere and lacks runs.
@@ -170,8 +189,18 @@ impl Experiment {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<ReportWithRuns, RunError> {
         let (mut report, measured) = self.scenario.run(record, observer, stop)?;
+        let of_runs = record.head().shard.map_or(self.run_count(), |shard| shard.run_count(self.run_count()));
+        let interrupted = (stop() && measured < of_runs).then_some(Interruption { runs: measured, of_runs });
+        report.set_differences(interrupted, self.replaced_options());
         report.compare_statements(&self.statements);
         Ok((report, measured))
+    }
+
+    /// Options that take the place of what was published, each with its value.
+    fn replaced_options(&self) -> Vec<String> {
+        let overrides = &self.source.overrides;
+        let given = if overrides.as_published { overrides.given_options() } else { Vec::new() };
+        given.into_iter().map(|(option, value)| format!("{option} {value}")).collect()
     }
 
     /// What its paper states, where it is run as published.

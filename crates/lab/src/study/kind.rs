@@ -98,6 +98,11 @@ pub trait Study: Scenario {
     /// What came of it. `started` is UTC in RFC 3339.
     fn report(&self, started: String, outcome: Outcome<Self::Row>) -> Self::Report;
 
+    /// The longest that one run takes, where that is known: in real time, and if it is not repeated.
+    fn longest_run(&self) -> Option<Span> {
+        None
+    }
+
     /// How many runs there are, with those before the points are known.
     fn run_count(&self) -> usize {
         self.points().len()

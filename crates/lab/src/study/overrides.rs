@@ -5,6 +5,7 @@ use kumade_estimate::MethodSettings;
 use kumade_sim::atlas::PathKind;
 use kumade_units::{Direction, Rate, Span};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 
 /// Parts of a scenario given on the command line; what is absent or empty leaves the file's as it is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -54,27 +55,37 @@ pub struct Overrides {
 impl Overrides {
     /// An option given that is not among these, as the command line calls it.
     pub(crate) fn unsupported_option(&self, supported: &[&str]) -> Option<&'static str> {
-        let given = [
-            ("--cross", !self.cross.is_empty()),
-            ("--cross-kind", self.cross_kind.is_some()),
-            ("--cross-source", self.cross_source.is_some()),
-            ("--transport", !self.transports.is_empty()),
-            ("--method", !self.methods.is_empty()),
-            ("--direction", !self.directions.is_empty()),
-            ("--discipline", !self.disciplines.is_empty()),
-            ("--delay", !self.delays.is_empty()),
-            ("--plane", !self.planes.is_empty()),
-            ("--idle", self.idle.is_some()),
-            ("--kind", !self.kinds.is_empty()),
-            ("--rate", self.rate.is_some()),
-            ("--row", !self.rows.is_empty()),
-            ("--runs", self.runs.is_some()),
-            ("--duration", self.duration.is_some()),
-            ("--warm-up", self.warm_up.is_some()),
-            ("--seed", self.seed.is_some()),
-        ];
-        given.into_iter().find(|(option, is_given)| *is_given && !supported.contains(option)).map(|(option, _)| option)
+        self.given_options().into_iter().map(|(option, _)| option).find(|option| !supported.contains(option))
     }
+
+    /// The options that replace parts of a scenario, as the command line calls them, each with its value; `--bottleneck`, which says where it
+    /// is run, is none of these.
+    pub(crate) fn given_options(&self) -> Vec<(&'static str, String)> {
+        let options = [
+            ("--cross", list(&self.cross)),
+            ("--cross-kind", list(&self.cross_kind)),
+            ("--cross-source", list(&self.cross_source)),
+            ("--transport", list(&self.transports)),
+            ("--method", list(&self.methods)),
+            ("--direction", list(&self.directions)),
+            ("--discipline", list(&self.disciplines)),
+            ("--delay", list(&self.delays)),
+            ("--plane", list(&self.planes)),
+            ("--idle", list(&self.idle)),
+            ("--kind", list(&self.kinds)),
+            ("--rate", list(&self.rate)),
+            ("--row", list(&self.rows)),
+            ("--runs", list(&self.runs)),
+            ("--duration", list(&self.duration)),
+            ("--warm-up", list(&self.warm_up)),
+            ("--seed", list(&self.seed)),
+        ];
+        options.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+    }
+}
+
+fn list<'v, T: Display + 'v>(values: impl IntoIterator<Item = &'v T>) -> String {
+    values.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Replaces a list by one that was given.

@@ -66,8 +66,9 @@ pub(super) fn published_table(report: &Report) -> Option<Table> {
     let figures = report.summary.published.as_ref().map(|published| &published.figures).filter(|f| !f.is_empty())?;
     let unit = RateUnit::for_rate(report.bottleneck.rate_bits_per_second);
     let default = MethodSettings::default().to_string();
-    let write = |available: Option<f64>, truth: f64, seconds: Option<f64>| {
-        let value = available.map(|bits| format!("{} ({})", unit.format_rate(bits), unit.format_signed(bits - truth)));
+    let write = |available: Option<f64>, truth: Option<f64>, seconds: Option<f64>| {
+        let error = |bits: f64| truth.map(|truth| format!(" ({})", unit.format_signed(bits - truth)));
+        let value = available.map(|bits| unit.format_rate(bits) + &error(bits).unwrap_or_default());
         let parts = [value, seconds.map(|seconds| format!("{seconds:.1} s"))];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         if parts.is_empty() { "none".to_owned() } else { parts.join(" in ") }
@@ -76,22 +77,45 @@ pub(super) fn published_table(report: &Report) -> Option<Table> {
         let rows: Vec<_> = report.rows.iter().filter(|row| figure.is_same_path(row) && is_by(row)).collect();
         let all = |of: &dyn Fn(&Row) -> Option<f64>| rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>();
         let value = median(&all(&|row| Some(row.available_bits_per_second?.value as f64)));
-        let truth = mean(&all(&|row| Some(row.truth_bits_per_second as f64))).unwrap_or(0.0);
+        let truth = mean(&all(&|row| Some(row.truth_bits_per_second as f64)));
         let seconds = if figure.full { all(&|row| row.full_seconds) } else { all(&|row| Some(row.duration_seconds)) };
         write(value, truth, mean(&seconds))
     };
     let line = |figure: &PublishedFigure| {
-        let truth = report.bottleneck.rate_bits_per_second - figure.cross_bits_per_second.unwrap_or(0);
+        let truth = figure.truth_bits_per_second.map(|bits| bits as f64);
         vec![
             figure.series.clone(),
             figure.cross_bits_per_second.map_or("–".to_owned(), |cross| unit.format_rate(cross as f64)),
-            write(figure.available_bits_per_second.map(|bits| bits as f64), truth as f64, figure.seconds),
+            write(figure.available_bits_per_second.map(|bits| bits as f64), truth, figure.seconds),
             here(figure, &|row| figure.is_same_method(row)),
             here(figure, &|row| row.method == default),
         ]
     };
     let columns = ["series", "cross traffic", "published", "same method here"].map(str::to_owned);
     let columns = columns.into_iter().chain([format!("{default} here")]).collect();
-    let caption = format!("Published estimates (error) and durations beside those measured here, {}", unit.name);
+    let caption = format!(
+        "Published estimates and durations beside medians and means measured here, {}; in parentheses the error against the truth of \
+         each, where that is known",
+        unit.name
+    );
     Some(Table { caption, columns, rows: figures.iter().map(line).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accuracy::sample_reports::load_accuracy_experiment;
+
+    /// The error of an estimate on an ADSL line was that against this lab's link.
+    #[test]
+    fn a_published_estimate_has_an_error_where_the_paper_knows_the_truth() {
+        let published = |name: &str| {
+            let report = Report::new(&load_accuracy_experiment(name), String::new(), Vec::new());
+            let table = published_table(&report).unwrap();
+            table.rows.into_iter().map(|mut row| row.swap_remove(2)).collect::<Vec<_>>()
+        };
+        assert_eq!(published("tester-time")[2], "0.985 in 92.0 s");
+        assert_eq!(published("tester-pathload")[1], "1.83 (-2.67) in 76.0 s");
+        assert!(published("tester-range").contains(&"100.00 (+0.00) in 52.0 s".to_owned()));
+    }
 }

@@ -36,8 +36,9 @@ fn summary_columns(report: &Report, unit: RateUnit) -> Vec<SummaryColumn<'_>> {
         }
     });
     if s.published.as_ref().is_some_and(|p| !p.mean_absolute_error_bits_per_second.is_empty()) {
-        let cell =
-            move |transport: &str, _: &str| format_or_dash(s.published_error(transport), |bits| unit.format_rate(bits));
+        let cell = move |transport: &str, method: &str| {
+            format_or_dash(s.published_error(transport, method), |bits| unit.format_rate(bits))
+        };
         columns.push(("published", Box::new(cell)));
     }
     // In the caption's unit, where that is one.

@@ -6,7 +6,6 @@ use crate::fairness::summary::{DisciplineSummary, FairnessSummary, GroupSummary,
 use crate::report::{Column, Table, format_mean, format_number};
 use crate::statistics::distinct;
 use kumade_link::queue::Ecn;
-use kumade_probe_train::Estimate;
 use kumade_sim::tcp::congestion::CongestionControl;
 use std::collections::BTreeMap;
 
@@ -15,15 +14,15 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
     vec![
         table_with_published(
             report,
-            "Jain's index of all connections' goodputs",
-            &|point| point.jain_index,
+            "Jain's index of all connections' goodputs, the mean over the runs (and that of the worst)",
+            &describe_index,
             (1.0, 3),
             &|mix| mix.jain_index,
         ),
         table_with_published(
             report,
             "Sum of the goodputs, Mbit/s",
-            &|point| point.goodput_bits_per_second,
+            &|point| format_mean(point.goodput_bits_per_second, 1e6, 1),
             (1e6, 1),
             &|share| share.goodput_bits_per_second,
         ),
@@ -45,6 +44,12 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
         summary_table(report),
         parameter_table(report),
     ]
+}
+
+/// An index is 1 at most: the interval of a mean of few runs would go beyond.
+fn describe_index(point: &PointSummary) -> String {
+    let worst = point.min_jain_index.filter(|_| point.runs > 1).map(|worst| format!(" ({worst:.3})"));
+    format_number(point.jain_index.map(|index| index.value), 1.0, 3) + &worst.unwrap_or_default()
 }
 
 /// How long the packets of each group waited, where some senders expect to wait for less than others.
@@ -123,15 +128,15 @@ fn describe_groups(report: &FairnessReport) -> String {
     }
 }
 
-/// A figure in this unit and with so many decimals, with what was published of each case, if anything.
+/// A cell for each case and discipline, with what was published of each case, if anything, in this unit and with so many decimals.
 fn table_with_published(
     report: &FairnessReport,
     caption: &str,
-    figure: &dyn Fn(&PointSummary) -> Option<Estimate<f64>>,
+    figure: &dyn Fn(&PointSummary) -> String,
     (unit, decimals): (f64, usize),
     published: &dyn Fn(PublishedShare) -> f64,
 ) -> Table {
-    let mut table = case_matrix(report, caption, &|point| format_mean(figure(point), unit, decimals));
+    let mut table = case_matrix(report, caption, figure);
     let mixes: BTreeMap<_, _> =
         report.summary.points.iter().filter_map(|point| Some((&*point.case, point.published?))).collect();
     if !mixes.is_empty() {

@@ -124,6 +124,13 @@ pub(super) fn run_notes(report: &MultipathReport) -> Vec<String> {
             "Multipath TCP and the translation of addresses have no form in virtual time, and are left out".into(),
         );
     }
+    if report.virtual_time && report.workload == WorkloadName::Numbered {
+        notes.push(
+            "in virtual time, only the greatest extent of reordering is known, and not the order of single packets: without --virtual, the \
+             report has the median and the 95th percentile of the extent, and the plots of the published figure"
+                .into(),
+        );
+    }
     if report.workload == WorkloadName::Transfer {
         notes.push(
             "framing: the payload of a full packet relative to its length on a path, with all headers (IP, TCP with options, \

@@ -74,7 +74,7 @@ mod tests {
         BlockRate, MultipathExperiment, MultipathObservation, MultipathPoint, MultipathRow, Reordering, TcpLayer,
         TraceSegment,
     };
-    use crate::report::{ReportDocument, schema};
+    use crate::report::{ReportDocument, StatementResult, schema};
     use crate::scenario::load;
     use crate::study::{Overrides, Study, run};
     use kumade_units::Span;
@@ -194,6 +194,11 @@ mod tests {
     fn what_the_paper_has_stands_beside() {
         let text = made("multipath-tcp").to_text();
         assert!(text.contains("direct 1:1 87.5 % of the sum, paper 92 %"), "{text}");
+        let reordering = made_with(
+            "multipath-reorder",
+            &Overrides { bottleneck: Some(BottleneckKind::Virtual), ..Overrides::default() },
+        );
+        assert!(reordering.to_text().contains("in virtual time, only the greatest extent of reordering is known"));
         let text = made("multipath-udp").to_text();
         assert!(text.contains("paper 84.7 Mbit/s") && text.contains("100.0 % of that; required 85 %: met"), "{text}");
         assert!(made("multipath-reorder").to_text().contains("90 of 9000 packets (1.0 %) arrive out of order"));
@@ -265,7 +270,11 @@ mod tests {
         assert_eq!(runs, 3);
         let read = MultipathReport::from_json(&report.to_json().unwrap()).unwrap();
         assert_eq!(read.statements.len(), 2);
-        assert!(read.statements.iter().all(|statement| statement.holds.is_some()), "{:?}", read.statements);
+        // A timeout of 3 s cannot show in 3 s.
+        let is_judged = |statement: &StatementResult| statement.holds.is_some() || statement.value.is_none();
+        assert!(!read.statements.iter().any(is_judged), "{:?}", read.statements);
+        let reason = read.statements[0].reason.as_deref().unwrap();
+        assert!(reason.ends_with("one with --duration 3 s"), "{reason}");
         // Segments of both layers are known in virtual time, too.
         assert!(read.rows.iter().all(|row| row.trace.iter().any(|s| s.layer == TcpLayer::Lower)));
         assert!(read.rows.iter().all(|row| row.trace.iter().any(|s| s.layer == TcpLayer::Upper)));
