@@ -223,6 +223,7 @@ impl Error {
     /// What to try; none if there is no general advice.
     pub fn hint(&self) -> Option<Hint> {
         match self {
+            Error::ResolutionFailed { cause, .. } if is_of_name_service(cause) => Some(Hint::CheckNameService),
             Error::ResolutionFailed { .. } => Some(Hint::CheckName),
             Error::NoInterface { .. } => Some(Hint::NameInterface),
             Error::NoAddressOfFamily { host, .. } if host.parse::<ScopedAddress>().is_ok() => {
@@ -270,6 +271,16 @@ impl Error {
     pub(crate) fn connection_lost(address: SocketAddr, doing: &'static str) -> impl FnOnce(ControlError) -> Error {
         move |error| Error::ConnectionLost { address, doing, cause: error.to_string() }
     }
+}
+
+/// The cause where a name is not resolved in time.
+pub(crate) const NO_NAME_SERVICE_ANSWER: &str = "no answer from the name service";
+
+/// Whether it is no answer about the name. The standard library tells of EAI_AGAIN by the C library's text alone, of glibc and of musl.
+fn is_of_name_service(cause: &str) -> bool {
+    ["Temporary failure in name resolution", "Try again", NO_NAME_SERVICE_ANSWER]
+        .iter()
+        .any(|text| cause.contains(text))
 }
 
 fn connect_hint(cause: &io::Error) -> Option<Hint> {

@@ -4,6 +4,8 @@
 pub enum Hint {
     /// Check the host's name.
     CheckName,
+    /// No name service answers: check this host's own, or give an address.
+    CheckNameService,
     /// Allow both IP versions, or another source address.
     AllowOtherFamily,
     /// An address is given, and the other IP version asked for: leave one of the two out.

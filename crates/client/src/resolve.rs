@@ -1,7 +1,7 @@
 //! Name resolution.
 
 use crate::cancel::StopCondition;
-use crate::error::Error;
+use crate::error::{Error, NO_NAME_SERVICE_ANSWER};
 use crate::family::Family;
 use kumade_net::{ScopedAddress, ScopedAddressError, clock};
 use kumade_transport::deadline_after;
@@ -52,5 +52,5 @@ fn resolve_name(host: &str, port: u16, limit: &StopCondition) -> Result<Vec<Sock
             return addresses.map_err(|error: io::Error| failed(error.to_string()));
         }
     }
-    Err(failed(format!("no answer from the name service within {RESOLVE_TIMEOUT}")))
+    Err(failed(format!("{NO_NAME_SERVICE_ANSWER} within {RESOLVE_TIMEOUT}")))
 }

@@ -85,6 +85,7 @@ struct KeyOutput {
     output: Option<PathBuf>,
 }
 
+const MAKE_PRIVATE_KEY: &str = "`kumade key private --output FILE`";
 /// Longer than any key file.
 const MAX_INPUT_BYTES: u64 = 4096;
 /// Longer than any file of clients with their keys.
@@ -120,7 +121,9 @@ pub fn run(args: &KeyArgs) -> anyhow::Result<ExitCode> {
             let mut text = String::new();
             let input = io::stdin().lock().take(MAX_INPUT_BYTES);
             { input }.read_to_string(&mut text).context("cannot read a private key from standard input")?;
-            let key = PrivateKey::parse(&text).context("standard input is no private key")?;
+            let key = PrivateKey::parse(&text).map_err(|error| {
+                anyhow!("standard input is no private key: {error}; make one with {MAKE_PRIVATE_KEY}")
+            })?;
             writeln!(StandardOutput, "{}", key.public_key())?;
         }
     }
@@ -167,7 +170,12 @@ fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     options.mode(0o600);
-    let mut file = options.write(true).create_new(true).open(path).with_context(name)?;
+    let mut file = options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            anyhow!("{}: the file exists, and no key is overwritten: choose another name, or remove it first", name())
+        }
+        _ => anyhow!(error).context(name()),
+    })?;
     let written = writeln!(file, "{digits}").and_then(|()| file.sync_all());
     if written.is_err() {
         // Half a key is of no use, and its name would be taken.
@@ -181,7 +189,7 @@ fn write_secret(to: Option<&Path>, digits: &str) -> anyhow::Result<()> {
 /// # Errors
 /// It cannot be read, or has no key.
 pub fn read_preshared_key(path: &Path) -> anyhow::Result<PresharedKey> {
-    read_key_file(path, PresharedKey::parse)
+    read_key_file(path, PresharedKey::parse, "`kumade key preshared --output FILE`")
 }
 
 /// Reads the file of a private key.
@@ -190,7 +198,7 @@ pub fn read_preshared_key(path: &Path) -> anyhow::Result<PresharedKey> {
 /// It cannot be read, or has no key.
 #[cfg(target_os = "linux")]
 pub fn read_private_key(path: &Path) -> anyhow::Result<PrivateKey> {
-    read_key_file(path, PrivateKey::parse)
+    read_key_file(path, PrivateKey::parse, MAKE_PRIVATE_KEY)
 }
 
 /// Reads the file of a server's clients, in which keys may stand: as a key file.
@@ -206,9 +214,10 @@ pub fn read_clients_file(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>) -> anyhow::Result<K> {
+/// `make` is the command that makes such a key.
+fn read_key_file<K>(path: &Path, parse: fn(&str) -> Result<K, KeyError>, make: &str) -> anyhow::Result<K> {
     let text = read_secret(path, "key file", MAX_INPUT_BYTES)?;
-    parse(&text).map_err(|error| anyhow!("the key file {} is invalid: {error}", path.display()))
+    parse(&text).map_err(|error| anyhow!("the key file {} is invalid: {error}; make one with {make}", path.display()))
 }
 
 /// Reads a file with secrets, which not everybody may read, and only its user may write. From then on, the memory of this

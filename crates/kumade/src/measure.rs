@@ -27,7 +27,7 @@ use kumade_client::{DEFAULT_PORT, Family, HostClaimConfig, IfHeld, MeasureConfig
 use kumade_client::{DsField, Dscp, Ecn, STAMP_PORT, StampConfig, measure_stamp};
 use kumade_estimate::{MethodSettings, RequestedBudget};
 use kumade_measurement::{Directions, MeasurementPlan, TransportChoice};
-use kumade_net::ScopedAddress;
+use kumade_net::{ScopedAddress, ScopedAddressError};
 use kumade_probe_train::Transport;
 use kumade_units::{Direction, Span, parse};
 use show::{MeasureOutput, OutputSettings};
@@ -110,7 +110,7 @@ pub struct MeasureArgs {
     /// Skip the capacity measurement
     #[arg(long)]
     no_capacity: bool,
-    /// At the end, fill the path with TCP connections in each direction for so long, and grade how much longer round trips take
+    /// At the end, fill the path with TCP connections in each direction for so long (6s without TIME), and grade how much longer round trips take
     /// meanwhile (bufferbloat, A+ to F). With --path, keep the queue for a second before, by up to 15 MB of ECT(0) in each direction, to see whether
     /// an AQM marks packets that wait for long. Others on the path notice
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "6s", value_parser = parse_load_duration)]
@@ -135,7 +135,7 @@ pub struct MeasureArgs {
     /// packets to the others. The server must allow it (`kumade serve --ports`). Up to 128 ports; each 32 take some 1 to 20 s
     #[arg(long, value_name = "PORTS", value_parser = parse_ports)]
     ports: Option<PortRanges>,
-    /// At the end, look after which time a NAT or firewall on the path forgets flows of UDP and TCP that are idle, up to this time: many flows
+    /// At the end, look after which time a NAT or firewall on the path forgets flows of UDP and TCP that are idle, up to this time (5min without TIME): many flows
     /// are left idle at once, so that it takes as long as the longest, and once more to be more precise; others may measure meanwhile
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "5min", value_parser = parse_idle_time)]
     idle_timeouts: Option<Span>,
@@ -160,13 +160,13 @@ pub struct MeasureArgs {
     /// Also write the results to this file as Prometheus metrics, for the textfile collector of the node exporter
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
-    /// Measure again and again until Ctrl-C, such as every 5min, with a line for each measurement
-    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "60s", value_parser = parse::span)]
+    /// Measure again and again until Ctrl-C, such as every 5min (60s without INTERVAL), with a line for each measurement
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_optional_span)]
     watch: Option<Span>,
     /// For Nagios, Icinga and the like: one line with performance data, and exit status 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN).
     /// METRIC is available, loss or delay, each also with -up or -down, or round-trip. WARNING and CRITICAL are ranges of the Monitoring
-    /// Plugins, such as 20mbit: (less alerts), 1% or 50ms (more alerts). A threshold counts as crossed if the whole interval is beyond it;
-    /// may be given several times
+    /// Plugins, such as 20mbit: (less alerts), 1% or 50ms (more alerts). A threshold counts as crossed if the whole interval is beyond it, and what may
+    /// be critical is not OK; for loss, up to 800 packets more are sent, which takes up to 17 s. May be given several times
     #[arg(
         long,
         value_name = "METRIC[=WARNING[,CRITICAL]]",
@@ -315,6 +315,7 @@ impl MeasureArgs {
         config.plan.connections = self.connections;
         config.plan.budget = RequestedBudget { bytes: self.budget_bytes, time: self.budget_time };
         config.plan.capacity = !self.no_capacity;
+        config.plan.min_idle_packets = check::packets_to_tell_loss(&self.check);
         config.plan.load = self.load;
         config.plan.path = self.path || self.trace || self.queues;
         config.plan.trace = self.trace;
@@ -334,7 +335,8 @@ impl MeasureArgs {
         let ecn = self.ecn.map_or(Ecn::NotEct, Ecn::from);
         let (family, ntp, binding) = (self.family(), self.ntp_servers(), self.binding());
         let ds_field = is_marked.then(|| DsField::new(self.dscp.unwrap_or_default(), ecn));
-        Ok(StampConfig { family, ntp, binding, key, ds_field, extensions: self.extensions, ..config })
+        let count = config.count.max(check::packets_to_tell_loss(&self.check));
+        Ok(StampConfig { count, family, ntp, binding, key, ds_field, extensions: self.extensions, ..config })
     }
 
     fn binding(&self) -> SocketBinding {
@@ -381,8 +383,13 @@ fn parse_load_duration(text: &str) -> Result<Span, String> {
 }
 
 fn parse_span_between(least: Span, most: Span, text: &str) -> Result<Span, String> {
-    let time = parse::span(text).map_err(|error| error.to_string())?;
+    let time = parse_optional_span(text)?;
     if (least..=most).contains(&time) { Ok(time) } else { Err(format!("{time} is not between {least} and {most}")) }
+}
+
+/// A time that may be left out: then an option takes what follows for it.
+fn parse_optional_span(text: &str) -> Result<Span, String> {
+    parse::span(text).map_err(|error| format!("{error}; if it is the host, write it before the option"))
 }
 
 /// Ports to be tried.
@@ -427,12 +434,20 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((scheme, _)) = text.split_once("://") {
+            return Err(format!("give the host's name or address alone, without `{scheme}://`"));
+        }
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
             Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or("only `:PORT` may follow `]`")?)),
             None if text.starts_with('[') => return Err("`]` is missing".into()),
             None if text.matches(':').count() == 1 => text.split_once(':').map_or((text, None), |(h, p)| (h, Some(p))),
             // A bare IPv6 address has many colons and no port.
+            None if text.contains(':')
+                && matches!(text.parse::<ScopedAddress>(), Err(ScopedAddressError::Malformed(_))) =>
+            {
+                return Err("an IPv6 address before a port stands in brackets: [ADDRESS]:PORT".into());
+            }
             None => (text, None),
         };
         if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -465,7 +480,20 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Target { host: host.into(), port }));
         }
-        for bad in ["", ":80", "host:", "host:0", "host:65536", "host:http", "[::1]80", "[::1", "[]:1", "a b"] {
+        for bad in [
+            "",
+            ":80",
+            "host:",
+            "host:0",
+            "host:65536",
+            "host:http",
+            "[::1]80",
+            "[::1",
+            "[]:1",
+            "a b",
+            "http://h",
+            "::1:72720",
+        ] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }

@@ -71,15 +71,24 @@ pub(crate) fn parse_name(text: &str) -> Result<String, NameLockError> {
     check_name(text).map(|()| text.to_owned())
 }
 
-/// The status of the gateway or tunnel of that name. Without a name it is the one that runs; where none or several run, the message
-/// about the usual name tells of those.
+/// The status of the gateway or tunnel of that name. Without a name it is the one that runs; where none runs, the message is about the
+/// usual name.
 ///
 /// # Errors
-/// It cannot be asked, or its answer is not understood.
+/// Several run and none is named, it cannot be asked, or its answer is not understood.
 pub(crate) fn request_status<D: StatusDocument>(name: Option<&str>, kind: &ProgramKind) -> anyhow::Result<D> {
     let registry = registry::<StatusProtocol<D>>();
-    let running = if name.is_none() { registry.running_names() } else { Vec::new() };
-    let name = name.unwrap_or(if running.len() == 1 { &running[0] } else { kind.usual_name });
+    let mut running = if name.is_none() { registry.running_names() } else { Vec::new() };
+    running.sort();
+    let name = match (name, &running[..]) {
+        (Some(name), _) => name,
+        (None, []) => kind.usual_name,
+        (None, [one]) => one,
+        (None, several) => {
+            let (service, choose) = (D::SERVICE, kind.choose);
+            return Err(anyhow!("more than one {service} runs here: {}; choose one with {choose}", several.join(", ")));
+        }
+    };
     let reply = registry.send_request(name, &Request::Status).map_err(|error| kind.explain(error))?;
     let Reply::Status { status } = reply;
     Ok(*status)

@@ -23,7 +23,8 @@ fn a_private_key_has_a_public_one() {
     assert_eq!(public, printed(&["key", "public"], &private));
     assert_ne!(public, private);
     let error = kumade(&["key", "public"], "no key").failure().get_output().stderr.clone();
-    assert!(String::from_utf8(error).unwrap().contains("64 hexadecimal digits"));
+    let error = String::from_utf8(error).unwrap();
+    assert!(error.contains("64 hexadecimal digits") && error.contains("`kumade key private --output FILE`"), "{error}");
 }
 
 /// Finding 9 of the review by a new user: the example of the help caused the warning that others may read the key.
@@ -45,7 +46,8 @@ fn a_key_file_is_its_owners_alone_and_never_overwritten() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let first = fs::read_to_string(&path).unwrap();
     let error = kumade(&["key", "preshared", "--output", name], "").failure().get_output().stderr.clone();
-    assert!(String::from_utf8(error).unwrap().contains("preshared.key"), "the error names the file");
+    let error = String::from_utf8(error).unwrap();
+    assert!(error.contains("preshared.key: the file exists") && error.contains("another name"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), first);
 }
 

@@ -72,7 +72,8 @@ fn both_ends_tell_what_they_do() {
 
         let address = |number| ["--address", ["10.77.0.1/24", "10.77.0.2/24"][number], "--carrier", "tcp"];
         let mut far = keys.end(&hosts, 2, &[&address(1)[..], &["--name", "far"]].concat()).spawn().unwrap();
-        wait_for(&lines(&mut far), "Ctrl-C");
+        let named = wait_for(&lines(&mut far), "Ctrl-C");
+        assert!(named.starts_with("far: kumade0: waiting at"), "{named}");
         let mut near = keys.end(&hosts, 1, &[&address(0)[..], &["--prometheus", "9272"]].concat()).spawn().unwrap();
         wait_for(&lines(&mut near), ": connected");
 
@@ -95,6 +96,15 @@ fn both_ends_tell_what_they_do() {
         }
         let none = String::from_utf8(status(&keys, &["none"]).stderr).unwrap();
         assert!(["running: ", "far", "kumade0", "status NAME"].iter().all(|part| none.contains(part)), "{none}");
+        // One of them was shown, whichever was called kumade0.
+        let several = status(&keys, &[]);
+        let choice = String::from_utf8(several.stderr).unwrap();
+        assert!(choice.contains("more than one tunnel runs here: far, kumade0; choose one with"), "{choice}");
+        assert!(several.stdout.is_empty());
+        // A second tunnel needs a device of its own.
+        let second = keys.end(&hosts, 1, &["--address", "10.78.0.1/24"]).output().unwrap();
+        let refused = String::from_utf8(second.stderr).unwrap();
+        assert!(refused.contains("make the TUN device kumade0") && refused.contains("--device"), "{refused}");
         // A name that was asked for is not changed.
         let taken = keys.end(&hosts, 1, &["--forward", "1001:127.0.0.1:9", "--name", "far"]).output().unwrap();
         assert!(String::from_utf8(taken.stderr).unwrap().contains("a tunnel called `far` runs already"));

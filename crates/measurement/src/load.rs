@@ -4,7 +4,7 @@
 //! connections send for some seconds, and small messages on another connection are timed meanwhile, as they are before. Only
 //! the second half of the time counts, when congestion control has found the path's rate.
 
-use crate::report::{BufferbloatGrade, LoadReason, LoadReport};
+use crate::report::{BufferbloatGrade, IP_BYTES_PER_BYTE, LoadReason, LoadReport};
 use kumade_probe_train::Estimate;
 use kumade_units::{Direction, Rate, Span};
 
@@ -14,8 +14,6 @@ const LOAD_INTERVALS: i64 = 4;
 const MIN_ROUND_TRIPS: usize = 3;
 /// The path counts as filled if the transfers carry this much of what is available: congestion control leaves some of it.
 const MIN_FILLED_SHARE: f64 = 0.75;
-/// IP bytes for each byte of payload, in full packets with TCP time stamps.
-const IP_BYTES_PER_BYTE: f64 = 1500.0 / 1448.0;
 
 /// Transfers that the driver is to carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ mod ports;
 mod queue_probing;
 mod queues;
 
-use crate::delay::{self, DelaySamples};
+use crate::delay::{self, DelaySamples, IdleTrains};
 use crate::ecmp::{EcmpLinks, EcmpProbe, EcmpProbeResult, EcmpTrainLayout};
 use crate::event::Event;
 use crate::interpretation::policing;
@@ -321,10 +321,17 @@ impl Measurement {
             Phase::NotStarted => {
                 let (transport, connections) = (self.transport.kind(), self.transport.connections());
                 self.events.push_back(Event::Opened { transport, connections });
-                let rounds = if self.plan.idle_delay { delay::idle_round_count(self.session.round_trip) } else { 0 };
-                (Phase::IdleDelay(rounds, Direction::Up, now + DelaySamples::MAX_IDLE_TIME), None)
+                // TCP repeats what is lost: more packets would tell nothing.
+                let min_packets = if transport == Transport::Udp { self.plan.min_idle_packets } else { 0 };
+                let trains = IdleTrains::new(self.session.round_trip, min_packets, now);
+                let next = if self.plan.idle_delay {
+                    Phase::IdleDelay(trains, Direction::Up)
+                } else {
+                    Phase::Direction(Direction::Up)
+                };
+                (next, None)
             }
-            Phase::IdleDelay(rounds, direction, end) => self.next_idle_delay(rounds, direction, end, now),
+            Phase::IdleDelay(trains, direction) => self.next_idle_delay(trains, direction, now),
             Phase::Direction(_) if self.plan.path && !self.marking.is_over() => self.next_marks(now),
             Phase::Direction(_) if self.plan.trace && !self.hop_tracing.is_over() => self.next_hops(now),
             Phase::Direction(direction) if !self.plan.directions.contains(direction) => (phase_after(direction), None),
@@ -334,7 +341,7 @@ impl Measurement {
             }
             Phase::Direction(direction) => (self.begin_direction(direction, now), None),
             Phase::LoadBalancing(direction, mut sounding) => {
-                let timeout = self.session.round_trip + DelaySamples::IDLE_TIMEOUT;
+                let timeout = self.session.round_trip + delay::IDLE_TIMEOUT;
                 let step = self.request_train(
                     direction,
                     Purpose::LoadBalancing,
@@ -368,15 +375,15 @@ impl Measurement {
 
     /// Idle trains in alternating directions, so that the clocks' drift and steps can be estimated. On a lossy path each
     /// waits for its timeout, so the phase is limited in time as well.
-    fn next_idle_delay(&mut self, rounds: u32, direction: Direction, end: Time, now: Time) -> (Phase, Option<Step>) {
-        if rounds == 0 || (direction == Direction::Up && now > end) {
+    fn next_idle_delay(&mut self, trains: IdleTrains, direction: Direction, now: Time) -> (Phase, Option<Step>) {
+        if trains.rounds == 0 || (direction == Direction::Up && now > trains.end) {
             return (Phase::Direction(Direction::Up), None);
         }
-        let rounds_left = if direction == Direction::Down { rounds - 1 } else { rounds };
-        let train = delay::plan_idle_train(self.session.round_trip);
-        let timeout = self.session.round_trip + DelaySamples::IDLE_TIMEOUT;
+        let left = if direction == Direction::Down { trains.after_round() } else { trains };
+        let train = trains.plan_train(self.session.round_trip, self.plan.directions.contains(direction));
+        let timeout = self.session.round_trip + trains.timeout();
         let step = self.request_train(direction, Purpose::IdleDelay, (now, Span::ZERO), train, timeout);
-        (Phase::IdleDelay(rounds_left, direction.reversed(), end), Some(step))
+        (Phase::IdleDelay(left, direction.reversed()), Some(step))
     }
 
     /// Fills the path, in a direction that was measured.

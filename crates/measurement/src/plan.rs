@@ -20,6 +20,9 @@ pub struct MeasurementPlan {
     pub capacity: bool,
     /// Whether to measure the delay of the unloaded path in both directions first.
     pub idle_delay: bool,
+    /// So many of its packets at least in each direction that is measured, where a loss has to be told from none: few tell little of it. Over UDP
+    /// only, since TCP hides loss; each takes up to 8 ms, and what is lost is waited for for a second.
+    pub min_idle_packets: u32,
     /// How long to fill the path with TCP connections in each direction at the end, for the bufferbloat grade; none for not at
     /// all. No budget counts for it.
     pub load: Option<Span>,
@@ -54,6 +57,7 @@ impl Default for MeasurementPlan {
             budget: RequestedBudget::default(),
             capacity: true,
             idle_delay: true,
+            min_idle_packets: 0,
             load: None,
             path: false,
             trace: false,

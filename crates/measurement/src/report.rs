@@ -36,6 +36,7 @@ pub(crate) use guard::without_contradictions;
 pub use idle_timeouts::{IdleTimeoutReport, IdleTimeoutsReport};
 pub use kumade_estimate::delay::ClockModelError;
 pub use kumade_estimate::{ArrivalPattern, CapacityReason, Reason, Rejection};
+pub(crate) use load::IP_BYTES_PER_BYTE;
 pub use load::{BufferbloatGrade, LoadReport};
 pub use load_balancing::LoadBalancingReport;
 pub use packets::PacketReport;

@@ -434,6 +434,29 @@ fn long_trains_keep_within_the_budget() {
     }
 }
 
+/// Eight packets without a loss stood for "loss OK" on a path that lost 3 %.
+#[test]
+fn as_many_idle_packets_as_are_asked_for_are_counted_where_tcp_does_not_hide_loss() {
+    for (udp, directions, least, most) in [
+        (true, Directions::Both, [381, 381], [420, 420]),
+        (true, Directions::Down, [8, 381], [32, 420]),
+        (false, Directions::Both, [8, 8], [32, 32]),
+    ] {
+        let mut path = Path { udp, ..Path::new() };
+        let plan = MeasurementPlan { min_idle_packets: 381, directions, capacity: false, ..MeasurementPlan::default() };
+        let delay = path.measure(plan).unwrap().delay.unwrap();
+        let idle = |direction| {
+            let idle = path.sent.iter().filter(|it| it.purpose == Purpose::IdleDelay && it.direction == direction);
+            idle.map(|it| it.train.packet_count()).sum::<u32>()
+        };
+        for (direction, packets) in [(Direction::Up, delay.up_packets), (Direction::Down, delay.down_packets)] {
+            let (sent, place) = (idle(direction), direction as usize);
+            assert!((least[place]..=most[place]).contains(&sent), "{udp}, {directions:?}, {direction}: {sent}");
+            assert_eq!(packets.map(|packets| packets.sent), udp.then_some(sent));
+        }
+    }
+}
+
 #[test]
 fn idle_trains_end_where_nothing_comes_of_them() {
     let mut path = Path { mtu: 0, ..Path::new() };

@@ -21,8 +21,9 @@ function availableText(direction) {
 function rows(direction) {
   const capacity = direction.capacity;
   const bottleneck = capacity?.bottleneck_bits_per_second;
-  const seconds = (direction.duration_seconds ?? 0) + (capacity?.duration_seconds ?? 0);
-  const bytes = (direction.bytes_sent ?? 0) + (capacity?.bytes_sent ?? 0);
+  const { load } = direction;
+  const seconds = (direction.duration_seconds ?? 0) + (capacity?.duration_seconds ?? 0) + (load?.duration_seconds ?? 0);
+  const bytes = (direction.bytes_sent ?? 0) + (capacity?.bytes_sent ?? 0) + (load?.bytes ?? 0);
   return [
     ["Available bandwidth", availableText(direction)],
     ["Why no value", direction.reason],

@@ -13,9 +13,14 @@ impl MonitorConfig {
         self.database.is_some()
     }
 
+    /// What is set aside beside a file.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        if self.is_archive_shared() { 0 } else { DEFAULT_RESERVE_BYTES }
+    }
+
     /// Opens the archive in a file for writing.
     pub(crate) fn open_own_archive(&self) -> Result<AnyStore, ArchiveError> {
-        SqliteStore::open(&self.archive_file(), DEFAULT_RESERVE_BYTES).map(AnyStore::Sqlite)
+        SqliteStore::open(&self.archive_file(), self.reserved_bytes()).map(AnyStore::Sqlite)
     }
 
     /// Opens the archive for reading, as another process does.

@@ -21,6 +21,8 @@ pub struct CostEstimate {
     pub bytes_after_one_year: u64,
     /// After three years.
     pub bytes_after_three_years: u64,
+    /// Beside it from the start, for when the disk is full: where nothing else is left, the archive could not even delete.
+    pub reserved_bytes: u64,
 }
 
 /// Measurements do not fit into their periods.
@@ -56,6 +58,7 @@ impl MonitorConfig {
             probes_per_second: self.targets.iter().map(|target| 1.0 / target.light.interval.as_secs_f64()).sum(),
             bytes_after_one_year: bytes_after(YEAR),
             bytes_after_three_years: bytes_after(YEAR * 3),
+            reserved_bytes: self.reserved_bytes(),
         }
     }
 

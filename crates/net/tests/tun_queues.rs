@@ -370,7 +370,10 @@ fn what_cannot_be_made_or_written_is_refused_with_the_reason() {
             let mut queues = TunQueue::open("tun7", 1500, 0).unwrap();
             assert_eq!(queues.len(), 1);
             let taken = TunQueue::open("tun7", 1500, 1).unwrap_err().to_string();
-            assert!(taken.contains("make the TUN device tun7") && taken.contains("choose another name"), "{taken}");
+            assert!(
+                taken.contains("make the TUN device tun7") && taken.contains("give the device another one"),
+                "{taken}"
+            );
             let odd = TunQueue::open("a/b", 1500, 1).unwrap_err().to_string();
             assert!(odd.contains("1 to 15 letters"), "{odd}");
             let many = TunQueue::open("tun8", 1500, 257).unwrap_err().to_string();

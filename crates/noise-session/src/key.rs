@@ -18,13 +18,13 @@ pub struct PrivateKey(Zeroizing<[u8; KEY_BYTES]>);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; KEY_BYTES]);
 
-/// A secret that two hosts share. It stands in a file as 64 hexadecimal digits (`openssl rand -hex 32`).
+/// A secret that two hosts share. It stands in a file as 64 hexadecimal digits.
 #[derive(Clone)]
 pub struct PresharedKey(Zeroizing<[u8; KEY_BYTES]>);
 
 /// The text is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a key is 64 hexadecimal digits on one line; make one with `openssl rand -hex 32`")]
+#[error("a key is 64 hexadecimal digits on one line")]
 pub struct KeyError;
 
 /// The text is no public key.

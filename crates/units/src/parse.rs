@@ -115,8 +115,10 @@ fn parse_quantity(
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
-    let number =
-        f64::from_str(number).map_err(|_| parse_error(text, kind, "it does not begin with a number", example))?;
+    let number = f64::from_str(number).map_err(|_| match number {
+        "" => parse_error(text, kind, "it does not begin with a number", example),
+        number => parse_error(text, kind, &format!("`{number}` is no number"), example),
+    })?;
     let factor = match (number, unit.trim()) {
         (0.0, "") => 1.0,
         (_, unit) => factor(unit).ok_or_else(|| {
@@ -236,7 +238,7 @@ mod tests {
             (rate("20").unwrap_err(), "it has no unit; the units are bit/s, kbit/s"),
             (bytes("100").unwrap_err(), "it has no unit; the units are b, kb"),
             (bytes("1mbit").unwrap_err(), "the unit is unknown"),
-            (rate("1.2.3mbit").unwrap_err(), "does not begin with a number"),
+            (rate("1.2.3mbit").unwrap_err(), "`1.2.3` is no number"),
             (rate("99999999999gbit").unwrap_err(), "too large"),
             (span("20").unwrap_err(), "it has no unit; the units are s, ms"),
             (ratio("150%").unwrap_err(), "more than the whole"),

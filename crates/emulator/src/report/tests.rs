@@ -63,6 +63,27 @@ fn the_verdict_says_whether_the_machine_kept_up() {
     assert!(!late.on_time && late.message.contains("too slow") && late.message.contains("lower the rate"), "{late:?}");
 }
 
+/// "This machine was too slow: 1 % of the packets …" stood below twenty packets, of which one was late.
+#[test]
+fn a_few_late_packets_do_not_make_a_slow_machine() {
+    let verdict = |late, packets| {
+        let mut recorder = Recorder::new();
+        for packet in 0..packets {
+            let lateness = if packet < late { Span::from_millis(7) } else { Span::from_micros(10) };
+            recorder.record_offered(0, 100);
+            recorder.record_delivered(0, 100, Delays { queueing: Span::ZERO, sojourn: Span::ZERO, lateness });
+        }
+        Document::new(&report_context(&Default::default()), &[recorder.snapshot(), DirectionStatistics::default()])
+            .verdict
+    };
+    let few = verdict(1, 20);
+    assert!(few.on_time && few.message.starts_with("a few packets were delivered up to 7"), "{few:?}");
+    for (late, packets, on_time) in [(4, 20, true), (5, 20, false), (5, 400, false), (5, 1000, true), (20, 1000, false)]
+    {
+        assert_eq!(verdict(late, packets).on_time, on_time, "{late} of {packets}");
+    }
+}
+
 #[test]
 fn people_read_rates_causes_and_flows() {
     let text = document(Span::from_micros(10)).to_string();

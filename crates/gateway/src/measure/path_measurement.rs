@@ -37,7 +37,7 @@ pub(super) struct MeasurementFailure {
 pub(super) fn interpret_report(report: &Report, sent: u64, took: Span) -> Result<PathMeasurement, MeasurementFailure> {
     let failed = |reason: String, bytes| MeasurementFailure { reason, bytes };
     let up = report.up.as_ref().ok_or_else(|| failed("the report has no direction up".to_owned(), 0))?;
-    let bytes = up.bytes_sent + up.capacity.as_ref().map_or(0, |capacity| capacity.bytes_sent);
+    let bytes = up.total_bytes_sent();
     let reason = || failed(up.reason.as_ref().map_or_else(|| "no value".to_owned(), ToString::to_string), bytes);
     let delay = report.delay.as_ref().and_then(|delay| delay.up.as_ref());
     Ok(PathMeasurement {

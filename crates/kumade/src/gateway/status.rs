@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 /// Show what a running gateway does: its paths, the order of packets, sessions
 ///
-/// Counts are totals since the start; rates and shares are about the last second.
+/// Counts are totals from the start to a second ago at most; rates and shares are about the last second.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Name of the gateway [default: the one that runs]
+    /// Name of the gateway; required where several run [default: the one that runs]
     #[arg(value_name = "NAME", conflicts_with = "config")]
     name: Option<String>,
     /// Configuration file of the gateway, which has its name

@@ -34,9 +34,9 @@ fn bound_cell(found: &DirectionReport) -> Option<String> {
     }
 }
 
-/// What a direction sent, and the time that it took.
+/// What a direction sent in all, and the time that it took.
 pub fn cost_cell(found: &DirectionReport) -> String {
-    format!("{} in {}", Bytes(found.bytes_sent), Span::from_secs_f64(found.duration_seconds))
+    format!("{} in {}", Bytes(found.total_bytes_sent()), Span::from_secs_f64(found.total_duration_seconds()))
 }
 
 /// What one flow can have, where flows have queues of their own.
@@ -116,13 +116,29 @@ pub fn goodput_cell(found: &DirectionReport) -> String {
 
 /// Of packets without load by the measurement.
 pub fn loss_cell(delay: &DelayReport, direction: Direction, transport: Transport) -> String {
-    let packets = if direction == Direction::Up { &delay.up_packets } else { &delay.down_packets };
-    if transport == Transport::Udp { lost_cell(packets.as_ref()) } else { "hidden by TCP".to_owned() }
+    let packets = idle_packets(delay, direction);
+    if transport == Transport::Udp { lost_cell(packets) } else { "hidden by TCP".to_owned() }
+}
+
+/// Packets without load by the measurement.
+pub fn idle_packets(delay: &DelayReport, direction: Direction) -> Option<&PacketReport> {
+    match direction {
+        Direction::Up => delay.up_packets.as_ref(),
+        Direction::Down => delay.down_packets.as_ref(),
+    }
+}
+
+/// Packets of trains, which may overflow queues themselves.
+pub fn loaded_packets(delay: &DelayReport, direction: Direction) -> Option<&PacketReport> {
+    match direction {
+        Direction::Up => delay.up_loaded_packets.as_ref(),
+        Direction::Down => delay.down_loaded_packets.as_ref(),
+    }
 }
 
 /// Of trains, which may overflow queues themselves: no loss of the path's own.
 pub fn loaded_loss_cell(delay: &DelayReport, direction: Direction) -> String {
-    lost_cell(if direction == Direction::Up { &delay.up_loaded_packets } else { &delay.down_loaded_packets }.as_ref())
+    lost_cell(loaded_packets(delay, direction))
 }
 
 /// How many of these packets were lost.

@@ -14,18 +14,18 @@ use std::io::Write;
 use std::process::ExitCode;
 use threshold::{Finding, findings};
 
-pub use threshold::Threshold;
+pub use threshold::{Threshold, packets_to_tell_loss};
 
 /// What the system is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// No threshold is crossed, as far as can be told.
+    /// The critical threshold is not crossed for sure, and the warning threshold is not, or not for sure.
     Ok,
     /// The warning threshold is crossed for sure, or the critical one is, but not for sure.
     Warning,
     /// The critical threshold is crossed for sure.
     Critical,
-    /// Nothing is known that could tell.
+    /// Nothing is known that tells.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ fn verdict(thresholds: &[Threshold], directions: &[Direction], outcome: Result<&
 }
 
 /// The state of one figure, and how it is told. A threshold counts as crossed if the whole interval is beyond it; if only the value is, the
-/// state is the one below.
+/// state is the one below. OK leaves no room for what is critical.
 fn finding_state(threshold: &Threshold, finding: &Finding) -> (State, &'static str) {
     let Some((low, high)) = finding.interval else { return (State::Unknown, "") };
     let [warning, critical] = [threshold.warning, threshold.critical].map(|range| {
@@ -100,7 +100,9 @@ fn finding_state(threshold: &Threshold, finding: &Finding) -> (State, &'static s
         ((Alerting::Some, _), _) | (_, (Alerting::Some, _)) if finding.value.is_none() => {
             (State::Unknown, ", which does not tell whether that is enough")
         }
+        ((Alerting::Some, _), _) => (State::Unknown, ", which leaves open whether it is critical"),
         (_, (_, true)) => (State::Ok, " is beyond the warning threshold, but not for sure"),
+        (_, (Alerting::Some, _)) => (State::Ok, " may be beyond the warning threshold"),
         _ => (State::Ok, ""),
     }
 }

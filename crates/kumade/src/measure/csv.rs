@@ -1,6 +1,6 @@
 //! A report as lines of CSV, one for each direction.
 
-use super::cells::{loaded_round_trip_figures, measured_directions};
+use super::cells::{idle_packets, loaded_packets, loaded_round_trip_figures, measured_directions};
 use kumade_measurement::Report;
 use kumade_measurement::report::{Burst, DelayReport, DirectionReport, PacketReport};
 use kumade_units::{Direction, Rate};
@@ -17,7 +17,7 @@ struct CsvLine<'r> {
 
 type CsvColumn = (&'static str, fn(&CsvLine<'_>) -> Option<String>);
 
-/// The columns, whose names are those of the document.
+/// The columns, whose names are those of the document. What was sent, and for how long, is that of all parts of a direction together.
 const COLUMNS: &[CsvColumn] = &[
     ("started", |line| Some(line.report.started.clone())),
     ("target", |line| Some(line.target.to_owned())),
@@ -49,9 +49,9 @@ const COLUMNS: &[CsvColumn] = &[
     ("loaded_round_trip_seconds", |line| {
         format_number(loaded_round_trip_figures(line.delay()?, line.direction?.0)?.median_seconds.value)
     }),
-    ("loss_ratio", |line| format_number(loss_ratio(line.packet_reports())?)),
-    ("bytes_sent", |line| Some(line.direction_report()?.bytes_sent.to_string())),
-    ("duration_seconds", |line| format_number(line.direction_report()?.duration_seconds)),
+    ("loss_ratio", |line| format_number(loss_ratio(line.idle_packets()?)?)),
+    ("bytes_sent", |line| Some(line.direction_report()?.total_bytes_sent().to_string())),
+    ("duration_seconds", |line| format_number(line.direction_report()?.total_duration_seconds())),
     ("reason", |line| line.direction_report()?.reason.as_ref().map(ToString::to_string)),
     ("fair_share_bits_per_second", |line| {
         format_rate(line.direction_report()?.fair_share_bits_per_second.map(|rate| rate.value))
@@ -60,6 +60,7 @@ const COLUMNS: &[CsvColumn] = &[
     ("added_delay_seconds", |line| format_number(line.direction_report()?.load.as_ref()?.added_delay_seconds?.value)),
     ("bufferbloat_grade", |line| line.direction_report()?.load.as_ref()?.describe_grade()),
     ("error", |line| line.report.error.as_ref().map(|error| error.kind.clone())),
+    ("loaded_loss_ratio", |line| format_number(loss_ratio(loaded_packets(line.delay()?, line.direction?.0)?)?)),
 ];
 
 /// Writes a line for each direction, or one for a report without directions; the names first if `heads`.
@@ -80,20 +81,9 @@ pub fn write_csv(out: &mut impl Write, target: &str, report: &Report, heads: boo
     writer.flush().map_err(Error::from)
 }
 
-/// Of counts together; none without packets.
-pub fn loss_ratio<'p>(packets: impl IntoIterator<Item = &'p PacketReport>) -> Option<f64> {
-    let (sent, lost) = packets.into_iter().fold((0, 0), |(sent, lost), p| (sent + p.sent, lost + p.lost));
-    (sent > 0).then(|| f64::from(lost) / f64::from(sent))
-}
-
-/// Counts of the packets of a direction, idle and loading; of the round trip without a direction.
-pub fn packet_reports(delay: &DelayReport, direction: Option<Direction>) -> Vec<&PacketReport> {
-    let counts = match direction {
-        Some(Direction::Up) => [&delay.up_packets, &delay.up_loaded_packets],
-        Some(Direction::Down) => [&delay.down_packets, &delay.down_loaded_packets],
-        None => [&delay.round_trip_packets, &None],
-    };
-    counts.into_iter().flatten().collect()
+/// None without packets.
+pub fn loss_ratio(packets: &PacketReport) -> Option<f64> {
+    (packets.sent > 0).then_some(packets.loss_ratio.value)
 }
 
 impl<'r> CsvLine<'r> {
@@ -105,9 +95,10 @@ impl<'r> CsvLine<'r> {
         self.report.delay.as_ref()
     }
 
-    fn packet_reports(&self) -> Vec<&'r PacketReport> {
-        self.delay()
-            .map_or_else(Vec::new, |delay| packet_reports(delay, self.direction.map(|(direction, _)| direction)))
+    /// In the direction, or of the round trip.
+    fn idle_packets(&self) -> Option<&'r PacketReport> {
+        let delay = self.delay()?;
+        self.direction.map_or(delay.round_trip_packets.as_ref(), |(direction, _)| idle_packets(delay, direction))
     }
 }
 

@@ -1,25 +1,43 @@
 //! The library's hints, worded with the options of the command line.
 
-use kumade_client::{Error, Hint};
+use kumade_client::{DEFAULT_PORT, Error, Hint};
 use kumade_measurement::report::ErrorReport;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// The error with what to try.
 pub fn describe_error(error: &Error) -> String {
-    match error.hint().and_then(hint_text) {
-        Some(words) => format!("{error}; {words}"),
-        None => error.to_string(),
-    }
+    describe_hint(error).map_or_else(|| error.to_string(), |words| format!("{error}; {words}"))
 }
 
 /// The error for documents.
 pub fn error_report(error: &Error) -> ErrorReport {
-    let hint = error.hint().and_then(hint_text).map(str::to_owned);
-    ErrorReport { kind: error.kind().to_owned(), message: error.to_string(), hint }
+    ErrorReport { kind: error.kind().to_owned(), message: error.to_string(), hint: describe_hint(error) }
+}
+
+fn describe_hint(error: &Error) -> Option<String> {
+    let words = error.hint().and_then(hint_text)?;
+    let brackets = match error {
+        Error::Connect { address: SocketAddr::V6(address), .. } => bracketed(address),
+        _ => None,
+    };
+    Some(brackets.map_or_else(|| words.to_owned(), |meant| format!("{words}; or is {meant} meant?")))
+}
+
+/// An IPv6 address whose end looks like a port, where none was given, as what may be meant: `[fd00::1]:7272` of `fd00::1:7272`.
+fn bracketed(address: &SocketAddrV6) -> Option<String> {
+    let text = address.ip().to_string();
+    let (host, port) = text.rsplit_once(':').filter(|_| address.port() == DEFAULT_PORT)?;
+    // Fewer digits are a host's number rather.
+    let is_port = port.len() == 4 && port.bytes().all(|digit| digit.is_ascii_digit());
+    (is_port && host.parse::<Ipv6Addr>().is_ok()).then(|| format!("[{host}]:{port}"))
 }
 
 fn hint_text(hint: Hint) -> Option<&'static str> {
     Some(match hint {
         Hint::CheckName => "check the host name",
+        Hint::CheckNameService => {
+            "no name service answers: check this host's DNS (/etc/resolv.conf), or give an address"
+        }
         Hint::AllowOtherFamily => "omit -4 or -6, or choose another --source",
         Hint::AddressOfOtherFamily => {
             "it is an address of the other IP version: omit -4 or -6, or give the host's name"
@@ -54,4 +72,37 @@ fn hint_text(hint: Hint) -> Option<&'static str> {
         Hint::CheckBinding => "check --source, --interface and --mark (which requires CAP_NET_ADMIN)",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn a_port_behind_an_address_without_brackets_is_asked_about() {
+        let said = |address: &str, port| {
+            let address = SocketAddr::new(address.parse().unwrap(), port);
+            describe_error(&Error::Connect { address, cause: io::ErrorKind::NetworkUnreachable.into() })
+        };
+        let text = said("fd77::1:7272", DEFAULT_PORT);
+        assert!(text.ends_with("check routes and firewalls; or is [fd77::1]:7272 meant?"), "{text}");
+        for (address, port) in
+            [("fd77::1:7272", 80), ("fd77::1", DEFAULT_PORT), ("fd77::7272", DEFAULT_PORT), ("192.0.2.1", DEFAULT_PORT)]
+        {
+            assert!(!said(address, port).contains("meant"), "{address}");
+        }
+    }
+
+    /// "Temporary failure in name resolution; check the host name" was all that was said where no name service answered.
+    #[test]
+    fn a_name_service_that_does_not_answer_is_no_fault_of_the_name() {
+        let hint =
+            |cause: &str| describe_error(&Error::ResolutionFailed { host: "far".to_owned(), cause: cause.to_owned() });
+        let silent = hint("failed to lookup address information: Temporary failure in name resolution");
+        assert!(silent.contains("/etc/resolv.conf") && !silent.contains("check the host name"), "{silent}");
+        assert!(
+            hint("failed to lookup address information: Name or service not known").ends_with("check the host name")
+        );
+    }
 }

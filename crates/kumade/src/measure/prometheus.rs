@@ -1,9 +1,9 @@
 //! A report as metrics in Prometheus' text format, for the textfile collector of the node exporter.
 
-use super::cells::{loaded_round_trip_figures, measured_directions};
-use super::csv::{loss_ratio, packet_reports};
+use super::cells::{idle_packets, loaded_packets, loaded_round_trip_figures, measured_directions};
+use super::csv::loss_ratio;
 use kumade_measurement::Report;
-use kumade_measurement::report::{Burst, DirectionReport};
+use kumade_measurement::report::{Burst, DirectionReport, PacketReport};
 use kumade_units::{Direction, Rate};
 use std::fmt::Write;
 
@@ -78,12 +78,16 @@ pub fn encode_metrics(target: &str, report: &Report) -> String {
         encode_family(&mut out, name, help, values.collect());
     }
     if let Some(delay) = &report.delay {
-        let of = |direction| loss_ratio(packet_reports(delay, direction));
-        let losses = Direction::BOTH.map(|direction| (direction.to_string(), of(Some(direction))));
-        let losses = losses.into_iter().chain([("round-trip".to_owned(), of(None))]);
-        let values =
-            losses.filter_map(|(name, loss)| Some((format!("target=\"{target}\",direction=\"{name}\""), loss?)));
-        encode_family(&mut out, "loss_ratio", "Ratio of lost packets", values.collect());
+        let idle = Direction::BOTH.map(|direction| (direction.to_string(), idle_packets(delay, direction)));
+        let idle = idle.into_iter().chain([("round-trip".to_owned(), delay.round_trip_packets.as_ref())]);
+        let loaded = Direction::BOTH.map(|direction| (direction.to_string(), loaded_packets(delay, direction)));
+        let value = |(name, packets): (String, Option<&PacketReport>)| {
+            Some((format!("target=\"{target}\",direction=\"{name}\""), loss_ratio(packets?)?))
+        };
+        let help = "Ratio of lost packets, without load by the measurement";
+        encode_family(&mut out, "loss_ratio", help, idle.filter_map(value).collect());
+        let help = "Ratio of lost packets of trains, which may overflow queues themselves";
+        encode_family(&mut out, "loaded_loss_ratio", help, loaded.into_iter().filter_map(value).collect());
         let [up, down] = Direction::BOTH.map(|direction| loaded_round_trip_figures(delay, direction));
         let trips = [("idle", delay.round_trip.as_ref()), ("up", up), ("down", down)];
         let values = trips.into_iter().filter_map(|(loaded, figures)| {

@@ -11,6 +11,7 @@ use super::result_sentence;
 use super::{queue_class_cells, trace_lines};
 use crate::terminal::Styles;
 use crate::text::{TextGrid, wrap_hanging, wrap_text};
+use kumade_estimate::Reason;
 use kumade_measurement::Report;
 use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport, PathReport};
 use kumade_units::Direction;
@@ -163,7 +164,8 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
     let mut notes: Vec<(&'static str, String)> = Vec::new();
     for (direction, found) in directions.iter().filter(|(_, found)| !found.has_result()) {
         let reason = found.reason.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
-        notes.push(("no value ", format!("{direction}: {reason}")));
+        let more = budget_hint(found.reason.as_ref());
+        notes.push(("no value ", format!("{direction}: {reason}{more}")));
     }
     for (direction, found) in &directions {
         let others = directions.iter().filter(|(other, _)| other != direction);
@@ -192,6 +194,20 @@ fn note_lines(report: &Report, view: &SummaryView) -> Vec<String> {
         wrap_hanging(first, text, view.width).into_iter().map(|line| style(first).apply_to(line).to_string())
     });
     painted.collect()
+}
+
+/// What to try where a budget was spent, be it the method's own.
+fn budget_hint(reason: Option<&Reason>) -> &'static str {
+    match reason {
+        Some(
+            Reason::TooFewTrains(_)
+            | Reason::NoCompleteChirp
+            | Reason::NoFittingTrain
+            | Reason::NoCompleteFleet
+            | Reason::PathNotFilled(_),
+        ) => "; --budget-bytes and --budget-time allow more",
+        _ => "",
+    }
 }
 
 /// Everything else that is known.
@@ -225,9 +241,9 @@ fn wrap_indented(first: &str, text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::csv;
+    use crate::measure::{csv, prometheus};
     use crate::terminal::ColorWhen;
-    use kumade_estimate::{Outcome, Reason};
+    use kumade_estimate::Outcome;
     use kumade_measurement::Cost;
     use kumade_measurement::report::PacketReport;
     use kumade_probe_train::{Estimate, Transport};
@@ -245,24 +261,74 @@ mod tests {
         assert_eq!(loss_cell(&delay, Direction::Up, Transport::Udp), "3.00 % (3 of 100 packets)");
         assert_eq!(loaded_loss_cell(&delay, Direction::Up), "6.50 % (130 of 2000 packets)");
         assert_eq!(loaded_loss_cell(&delay, Direction::Down), "–");
+        // CSV and Prometheus had both together as the loss.
+        let report = report(Some(empty_direction()), Some(delay));
+        let [names, values] = csv_lines(&report);
+        let column = |name: &str| names.iter().position(|it| it == name).map(|place| values[place].clone());
+        assert_eq!(
+            ["loss_ratio", "loaded_loss_ratio"].map(column),
+            ["0.03", "0.065"].map(|text| Some(text.to_owned()))
+        );
+        let metrics = prometheus::encode_metrics("far", &report);
+        for line in [
+            "kumade_measure_loss_ratio{target=\"far\",direction=\"up\"} 0.03\n",
+            "kumade_measure_loaded_loss_ratio{target=\"far\",direction=\"up\"} 0.065\n",
+        ] {
+            assert!(metrics.contains(line), "{metrics}");
+        }
+    }
+
+    /// A run that moved 18.7 MB said 2.3 MB.
+    #[test]
+    fn the_cost_is_that_of_all_parts() {
+        let load = serde_json::json!({
+            "connections": 4, "duration_seconds": 6.0, "bytes": 14_480_000, "goodput_bits_per_second": null,
+            "idle_round_trip_seconds": null, "round_trip_seconds": null, "added_delay_seconds": null,
+            "best_grade": null, "worst_grade": null, "reason": null,
+        });
+        let load = Some(serde_json::from_value(load).unwrap());
+        let up = DirectionReport { load, bytes_sent: 2_000_000, duration_seconds: 1.5, ..empty_direction() };
+        assert_eq!(cost_cell(&up), "17.0 MB in 7.5 s");
+        let [names, values] = csv_lines(&report(Some(up), None));
+        let column = |name: &str| names.iter().position(|it| it == name).map(|place| values[place].clone());
+        assert_eq!(column("bytes_sent").as_deref(), Some("17000000"));
+        assert_eq!(column("duration_seconds").as_deref(), Some("7.5"));
+    }
+
+    fn empty_direction() -> DirectionReport {
+        let outcome = Outcome::without_value(Reason::FairShareOfFlow);
+        DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default())
+    }
+
+    fn report(up: Option<DirectionReport>, delay: Option<DelayReport>) -> Report {
+        Report {
+            schema: kumade_measurement::report::SCHEMA.to_owned(),
+            peer: String::new(),
+            started: String::new(),
+            up,
+            down: None,
+            error: None,
+            delay,
+            path: None,
+        }
+    }
+
+    /// Names and values.
+    fn csv_lines(report: &Report) -> [Vec<String>; 2] {
+        let mut table = Vec::new();
+        csv::write_csv(&mut table, "host", report, true).unwrap();
+        let mut lines = ::csv::ReaderBuilder::new().has_headers(false).from_reader(&table[..]);
+        let lines: Vec<Vec<String>> =
+            lines.records().map(|line| line.unwrap().iter().map(str::to_owned).collect()).collect();
+        lines.try_into().unwrap()
     }
 
     #[test]
     fn what_one_flow_can_have_stands_beside_what_nobody_uses() {
         let [value, low, high] = [25, 24, 26].map(Rate::from_mbit);
-        let outcome = Outcome::without_value(Reason::FairShareOfFlow);
-        let up = DirectionReport::new(Transport::Udp, 0, "primed", outcome, None, &Cost::default());
         let share = Some(Estimate { value, low, high, confidence: 0.95 });
-        let report = Report {
-            schema: kumade_measurement::report::SCHEMA.to_owned(),
-            peer: String::new(),
-            started: String::new(),
-            up: Some(DirectionReport { fair_share_bits_per_second: share, ..up }),
-            down: None,
-            error: None,
-            delay: None,
-            path: None,
-        };
+        let up = DirectionReport { fair_share_bits_per_second: share, ..empty_direction() };
+        let report = report(Some(up), None);
         let view = SummaryView { styles: Styles::new(ColorWhen::Never), width: 80, verbose: false, clock_notes: false };
         let text = summary_lines(&report, &view).join("\n");
         assert!(text.contains("one flow's share") && text.contains("25 Mbit/s ±4.0 %"), "{text}");

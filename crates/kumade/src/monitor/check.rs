@@ -75,7 +75,11 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     let (one, three) = (megabytes(cost.bytes_after_one_year), megabytes(cost.bytes_after_three_years));
-    writeln!(output, "archive: {one:.1} MB after a year, {three:.1} MB after three")?;
+    let reserve = match cost.reserved_bytes {
+        0 => String::new(),
+        bytes => format!("; from the start, {:.1} MB more for when the disk is full", megabytes(bytes)),
+    };
+    writeln!(output, "archive: {one:.1} MB after a year, {three:.1} MB after three{reserve}")?;
     print_alerts(&config, &mut output)?;
     writeln!(output, "{}", access_words(&config))?;
     config.tls.as_ref().map(TlsFiles::check).transpose()?;

@@ -10,17 +10,19 @@ use crate::running::{TUNNEL, registry, serve_metrics};
 use anyhow::{Context, anyhow};
 use kumade_daemon::signals::DaemonSignals;
 use kumade_daemon::{ActivityWatch, ClaimedName, ControlError, Exporter, ExporterError, RuntimeDir, check_name};
-use kumade_net::clock;
+use kumade_net::{clock, interface};
 use kumade_noise_session::PublicKey;
-use kumade_overlay_io::BondedStatus;
 use kumade_overlay_io::status::Recorder;
 use kumade_overlay_io::status::control::StatusProtocol;
+use kumade_overlay_io::{BondedError, BondedStatus};
 use kumade_tunnel::status::Status;
 use kumade_tunnel::{
-    ConnectRefusal, OuterTransport, PeerConfig, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, short_key,
+    ConnectRefusal, OuterTransport, PeerConfig, RelayReport, RelayStatus, Tunnel, TunnelConfig, TunnelEnd, TunnelError,
+    short_key,
 };
 use kumade_units::Time;
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,8 +54,12 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
     let signals = DaemonSignals::register(source.path().is_some()).context("cannot listen for signals")?;
     let settings = source.settings();
     let end = config.end.clone();
-    let what = describe_transport(&config);
     let (own_name, claim) = lock_name(settings.name.as_deref(), &config)?;
+    let what = match describe_transport(&config) {
+        what if what == own_name => what,
+        // By which `kumade tunnel status` knows it.
+        what => format!("{own_name}: {what}"),
+    };
     let recorder = Status::recorder(&config, &own_name);
     recorder.renew_when_asked(signals.waker());
     raise_descriptor_limit();
@@ -62,8 +68,9 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
     let confinement = (!keeps_privileges).then(|| Confinement::to_network(ports));
     let names: Vec<_> = config.peers.iter().map(PeerConfig::label).collect();
     let activity = ActivityWatch::new(signals.waker());
+    let device = config.device.clone();
     let tunnel = Tunnel::start(config, RuntimeDir::standard("kumade"), activity.clone());
-    let tunnel = tunnel.map_err(|error| anyhow!(source.locate(error)))?;
+    let tunnel = tunnel.map_err(|error| explain_start(&source, &device, error))?;
     let _control = claim.map(|claim| recorder.latest().serve(claim)).transpose()?;
     let exporter = settings.prometheus.map(|address| serve_latest(address, &recorder)).transpose()?;
     match end {
@@ -84,6 +91,14 @@ pub fn run(source: SettingsSource, config: TunnelConfig, keeps_privileges: bool)
     end.print_totals();
     end.tunnel.stop()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why it cannot start, and by which option it can where another tunnel, say, has the device of the usual name.
+fn explain_start(source: &SettingsSource, device: &str, error: TunnelError) -> anyhow::Error {
+    let is_device_taken = matches!(&error, TunnelError::Packets(BondedError::Setup(refused))
+        if refused.io_error().kind() == io::ErrorKind::AlreadyExists && interface::exists(device));
+    let error = source.locate(error);
+    if is_device_taken { anyhow!("{error}, with --device or `device` in [tunnel]") } else { anyhow!(error) }
 }
 
 impl RunningEnd {

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 /// Show what a running tunnel does: the other ends, what is carried, the order of packets, relayed connections
 ///
-/// Counts are totals since the start; rates are about the last second.
+/// Counts are totals from the start to a second ago at most; rates are about the last second.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Name of the tunnel [default: the one that runs]
+    /// Name of the tunnel; required where several run [default: the one that runs]
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Print one JSON document (kumade.tunnel/1)

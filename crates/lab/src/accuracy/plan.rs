@@ -64,6 +64,7 @@ pub(crate) fn measurement_plan(
         budget: RequestedBudget::default(),
         capacity: scenario.makes_full_measurement,
         idle_delay: scenario.makes_full_measurement,
+        min_idle_packets: 0,
         load: None,
         path: false,
         trace: false,

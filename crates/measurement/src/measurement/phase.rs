@@ -1,5 +1,6 @@
 //! What is being measured, and what has been found by then.
 
+use crate::delay::IdleTrains;
 use crate::ecmp::EcmpProbe;
 use crate::interpretation::aggregation::AggregationCycle;
 use crate::interpretation::flow_queueing_test::{FlowQueueingTrain, ServiceOrder, ServiceOrderResult};
@@ -15,8 +16,8 @@ use kumade_units::{Direction, Rate, Span, Time};
 pub(super) enum Phase {
     /// No train has been sent yet.
     NotStarted,
-    /// The delay of the unloaded path: rounds left, the next direction, and the time after which no round begins.
-    IdleDelay(u32, Direction, Time),
+    /// The delay of the unloaded path: what is left, and the next direction.
+    IdleDelay(IdleTrains, Direction),
     /// This direction is next, if it is part of the plan.
     Direction(Direction),
     /// Whether connections take several links in this direction.

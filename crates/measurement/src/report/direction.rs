@@ -132,6 +132,18 @@ impl DirectionReport {
         }
     }
 
+    /// Bytes of IP packets that trains for the capacity, for the available bandwidth, and the filling of the path have sent.
+    pub fn total_bytes_sent(&self) -> u64 {
+        let capacity = self.capacity.as_ref().map_or(0, |capacity| capacity.bytes_sent);
+        self.bytes_sent + capacity + self.load.as_ref().map_or(0, LoadReport::ip_bytes)
+    }
+
+    /// How long all of these took.
+    pub fn total_duration_seconds(&self) -> f64 {
+        let capacity = self.capacity.as_ref().map_or(0.0, |capacity| capacity.duration_seconds);
+        self.duration_seconds + capacity + self.load.as_ref().map_or(0.0, |load| load.duration_seconds)
+    }
+
     /// Whether there is a value, or a bound.
     pub fn has_result(&self) -> bool {
         let bounds = [self.at_least_bits_per_second, self.at_most_bits_per_second];

@@ -8,6 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// IP bytes for each byte of payload, in full packets with TCP time stamps.
+pub(crate) const IP_BYTES_PER_BYTE: f64 = 1500.0 / 1448.0;
+
 /// Round trips while TCP connections fill the path in one direction, in the second half of that time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadReport {
@@ -86,6 +89,11 @@ impl LoadReport {
             worst_grade: None,
             reason: Some(reason),
         }
+    }
+
+    /// Bytes of the IP packets that carried the payload, but for those that were sent again.
+    pub(crate) fn ip_bytes(&self) -> u64 {
+        (self.bytes as f64 * IP_BYTES_PER_BYTE) as u64
     }
 
     /// The grades in short: `B`, `A to C`, `A or worse`; none if there is none.

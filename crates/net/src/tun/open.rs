@@ -39,7 +39,7 @@ fn hint(name: &str, error: &io::Error) -> &'static str {
     }
 }
 
-pub(super) const NAME_TAKEN: &str = "there is an interface of that name: choose another name";
+pub(super) const NAME_TAKEN: &str = "there is an interface of that name: give the device another one";
 
 /// As dev_valid_name() of the kernel has it; and without `%`, in whose place the kernel puts a number.
 fn is_valid_name(name: &str) -> bool {

@@ -72,7 +72,6 @@ impl PathResult {
     /// Of a measurement of this path.
     pub fn evaluate(path: &DrawnPath, measured: &AtlasMeasurement) -> Self {
         let AtlasMeasurement { report, truth, impact } = measured;
-        let capacity = report.capacity.as_ref();
         PathResult {
             estimate_error: report
                 .available_bits_per_second
@@ -94,8 +93,8 @@ impl PathResult {
             impact: *impact,
             reports_proxy: report.warnings.iter().any(|warning| matches!(warning, Warning::Proxy(_))),
             reports_absent_bucket: path.token_bucket.is_none() && reports_token_bucket(report),
-            bytes: report.bytes_sent + capacity.map_or(0, |capacity| capacity.bytes_sent),
-            seconds: report.duration_seconds + capacity.map_or(0.0, |capacity| capacity.duration_seconds),
+            bytes: report.total_bytes_sent(),
+            seconds: report.total_duration_seconds(),
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use kumade_estimate::delay::Deliveries;
 use kumade_estimate::{Outcome, Reason};
 use kumade_measurement::Cost;
 use kumade_measurement::report::{DelayReport, DirectionReport, ErrorReport, PacketReport};
@@ -44,6 +45,8 @@ fn only_what_is_sure_is_critical() {
         (available(50, 40, 60), State::Ok),
         (available(21, 15, 30), State::Ok),
         (available(19, 15, 25), State::Ok),
+        (available(21, 9, 30), State::Unknown),
+        (available(15, 9, 25), State::Unknown),
         (available(15, 12, 19), State::Warning),
         (available(11, 8, 15), State::Warning),
         (available(9, 8, 15), State::Warning),
@@ -58,6 +61,53 @@ fn only_what_is_sure_is_critical() {
         (None, State::Unknown),
     ] {
         assert_eq!(state_of(found.clone(), check), state, "{found:?}");
+    }
+}
+
+fn loss(lost: u32, sent: u32) -> PacketReport {
+    PacketReport::from_trains(Deliveries { sent, arrived: sent - lost, lost, ..Deliveries::default() })
+}
+
+/// `loss=1%,5%` was OK where none of eight packets was lost, of a path that loses 3 %, and never critical where it lost 10 %.
+#[test]
+fn loss_is_ok_only_where_enough_packets_say_so() {
+    let check = thresholds(&["loss-up=1%,5%"]);
+    let state = |lost, sent| {
+        let delay = DelayReport { up_packets: Some(loss(lost, sent)), ..DelayReport::new("trains") };
+        verdict(&check, &[Direction::Up], Ok(&Report { delay: Some(delay), ..empty_report() }))
+    };
+    let sent = packets_to_tell_loss(&check);
+    for (lost, sent, expected) in [
+        (0, 8, State::Unknown),
+        (1, 8, State::Warning),
+        (0, sent, State::Ok),
+        (sent * 3 / 100, sent, State::Warning),
+        (sent / 10, sent, State::Critical),
+    ] {
+        let (state, line) = state(lost, sent);
+        assert_eq!(state, expected, "{lost} of {sent}: {line}");
+    }
+    let [(_, open), (_, sure), (_, unsure)] = [state(0, 8), state(0, sent), state(2, sent)];
+    assert!(open.contains("(0.00 % … 32.44 %), which leaves open whether it is critical"), "{open}");
+    assert!(sure.starts_with("KUMADE OK: loss up 0.00 % (0.00 % … 1.00 %) |"), "{sure}");
+    assert!(unsure.contains(") may be beyond the warning threshold |"), "{unsure}");
+}
+
+#[test]
+fn packets_follow_from_the_thresholds_up_to_a_bound() {
+    for (checks, packets) in [
+        (&["available=20mbit:", "loss"][..], 0),
+        (&["loss=1%,5%"], 381),
+        (&["loss-up=,5%", "delay=1ms"], 73),
+        (&["loss=,5%", "loss-down=2%"], 189),
+        (&["loss=0.5%"], 765),
+        (&["loss=0"], 800),
+        (&["loss=0.01%"], 800),
+        // What alerts without a loss needs none to be told.
+        (&["loss=@0:1%"], 0),
+        (&["loss=@10%:20%"], 35),
+    ] {
+        assert_eq!(packets_to_tell_loss(&thresholds(checks)), packets, "{checks:?}");
     }
 }
 
@@ -132,12 +182,19 @@ fn thresholds_that_make_no_sense_are_named() {
 
 proptest! {
     /// A narrower interval around the same value changes no alert into a better one but where it was not for sure, and what is OK for
-    /// sure stays so: nothing within an interval is worse than what the interval was judged, by more than one state.
+    /// sure stays so: nothing within an interval is worse than what the interval was judged, by more than one state; what leaves more open
+    /// tells nothing.
     #[test]
     fn what_an_interval_is_judged_holds_for_its_value(value in 1u64..100, below in 0u64..50, above in 0u64..50) {
         let wide = state_of(available(value, value.saturating_sub(below), value + above), "available=40mbit:,20mbit:");
         let exact = state_of(available(value, value, value), "available=40mbit:,20mbit:");
-        prop_assert!(wide == exact || wide.exit_status() + 1 == exact.exit_status());
+        let may_be_critical = value.saturating_sub(below) < 20;
+        let is_consistent = match wide {
+            State::Unknown => may_be_critical && exact != State::Critical && value + above >= 40,
+            State::Ok => !may_be_critical,
+            _ => wide == exact || wide.exit_status() + 1 == exact.exit_status(),
+        };
+        prop_assert!(is_consistent, "{wide}, {exact}");
         let crossed = value + above < 20;
         prop_assert_eq!(wide == State::Critical, crossed);
     }

@@ -1,6 +1,8 @@
 //! What is checked, and what a report says of it.
 
-use super::range::AlertRange;
+use super::super::cells::idle_packets;
+use super::range::{AlertRange, Alerting};
+use kumade_estimate::delay::loss_ratio;
 use kumade_measurement::Report;
 use kumade_measurement::report::{DelayFigures, DelayReport, DirectionReport, PacketReport};
 use kumade_probe_train::Estimate;
@@ -139,15 +141,29 @@ impl FromStr for Threshold {
     }
 }
 
+/// How many packets tell no loss from one beyond these thresholds, so that where none is lost, the whole interval is within them; none where
+/// nothing depends on it.
+pub fn packets_to_tell_loss(thresholds: &[Threshold]) -> u32 {
+    /// 13 s at 8 ms in both directions, and up to 4 s of waiting for what is lost: a check has a minute, half of which it may have to wait. Thresholds of 0.5 % and more are told by so many.
+    const MAX_PACKETS: u32 = 800;
+    let of_loss = thresholds.iter().filter(|threshold| threshold.metric == Metric::Loss);
+    let ranges = of_loss.flat_map(|threshold| [threshold.warning, threshold.critical]).flatten();
+    let packets = ranges.filter(|range| !range.alerts(0.0)).map(|range| {
+        let is_told = |sent: &u32| range.alerting(0.0, loss_ratio(0, (*sent).into()).high * 100.0) == Alerting::Nothing;
+        (1..MAX_PACKETS).find(is_told).unwrap_or(MAX_PACKETS)
+    });
+    packets.max().unwrap_or(0)
+}
+
 /// What the report says of it, in each of `directions`, which were measured, or in its own.
 pub(super) fn findings(threshold: &Threshold, report: &Report, directions: &[Direction]) -> Vec<Finding> {
     let metric = threshold.metric;
     let delay = report.delay.as_ref();
     let directions = threshold.direction.as_ref().map_or(directions, std::slice::from_ref);
     let round_trip_loss = || {
-        let in_direction = directions.iter().any(|direction| direction_packets(delay, *direction).is_some());
+        let in_direction = |delay| directions.iter().any(|direction| idle_packets(delay, *direction).is_some());
         let packets = delay.and_then(|delay| delay.round_trip_packets.as_ref());
-        packets.filter(|_| threshold.direction.is_none() && !in_direction)
+        packets.filter(|_| threshold.direction.is_none() && !delay.is_some_and(in_direction))
     };
     match metric {
         Metric::RoundTrip => {
@@ -169,7 +185,7 @@ fn direction_finding(metric: Metric, report: &Report, direction: Direction) -> F
             let found = if direction == Direction::Up { &report.up } else { &report.down };
             Finding::from_direction(&label, found.as_ref())
         }
-        Metric::Loss => Finding::from_packets(&label, direction_packets(delay, direction)),
+        Metric::Loss => Finding::from_packets(&label, delay.and_then(|delay| idle_packets(delay, direction))),
         Metric::Delay | Metric::RoundTrip => {
             let figures = |delay: &'_ DelayReport| match direction {
                 Direction::Up => delay.up.clone(),
@@ -177,13 +193,6 @@ fn direction_finding(metric: Metric, report: &Report, direction: Direction) -> F
             };
             Finding::from_delays(metric, &label, delay.and_then(figures).as_ref(), report)
         }
-    }
-}
-
-fn direction_packets(delay: Option<&DelayReport>, direction: Direction) -> Option<&PacketReport> {
-    match direction {
-        Direction::Up => delay?.up_packets.as_ref(),
-        Direction::Down => delay?.down_packets.as_ref(),
     }
 }
 
