@@ -35,8 +35,8 @@ mod tests {
         for host in ["rebound.example:9273", "localhost.rebound.example", "", ":9273", "[rebound.example]"] {
             assert!(!is_own(host, true) && !is_own(host, false), "{host}");
         }
-        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        assert!(is_own(&format!("{}:9273", name.trim_end()), true));
+        let own_name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert!(is_own_host(&format!("{}:9273", own_name.trim_end()), true, |_| false));
         assert_eq!([true, false].map(|is_loopback| is_own("192.0.2.1:9273", is_loopback)), [false, true]);
     }
 }
