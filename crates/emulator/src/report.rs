@@ -336,7 +336,9 @@ impl TimelinessVerdict {
             }
             Some(late) if late > MAX_LATENESS => (
                 true,
-                format!("a few packets were delivered up to {late} late: too few to say that this machine is too slow"),
+                format!(
+                    "a few packets were delivered {late} late or more: too few to say that this machine is too slow"
+                ),
             ),
             Some(late) => {
                 (true, format!("the machine kept up: 99 % of the packets were delivered at most {late} late"))

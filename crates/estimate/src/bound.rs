@@ -29,6 +29,8 @@ pub enum BoundKind {
     FlowQueueing,
     /// A queue kept growing at a rate that short trains found available.
     QueueGrowth,
+    /// Longer trains lost packets at a rate that short trains found available.
+    Loss,
     /// The path is nearly full: what is free may be what other connections give up to the trains themselves.
     NearlyFull,
 }
@@ -69,6 +71,7 @@ impl BoundKind {
             BoundKind::TokenBucket => "token-bucket",
             BoundKind::FlowQueueing => "flow-queueing",
             BoundKind::QueueGrowth => "growing-queue",
+            BoundKind::Loss => "loss",
             BoundKind::NearlyFull => "nearly-full",
         }
     }

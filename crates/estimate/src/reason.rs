@@ -105,6 +105,11 @@ pub enum Reason {
         "{0} passed in short trains, but a longer one kept a queue growing or full: the tight link may not be the narrow link, or others have just begun to send"
     )]
     LongTrainQueued(Rate),
+    /// A longer train lost packets at this rate.
+    #[error(
+        "longer trains at {0} lose packets, and whether a policer drops them or they are lost at any rate cannot be told"
+    )]
+    LossOfUnknownCause(Rate),
     /// What passes in short trains does not last: at most this rate does.
     #[error("{what}; at most {1} lasts beside the cross traffic", what = excess_words(*.0))]
     DoesNotLast(Option<ExcessAction>, Rate),

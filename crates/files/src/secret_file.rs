@@ -17,6 +17,16 @@ pub enum SecretFileError {
         /// What the system answered; it stands in the text, and is therefore not the source.
         cause: io::Error,
     },
+    /// It is longer than it may be.
+    #[error("the {kind} {} is longer than {max_bytes} bytes", path.display())]
+    TooLong {
+        /// What messages call it.
+        kind: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// How long it may be.
+        max_bytes: u64,
+    },
     /// It is not its owner's alone.
     #[error("all users can read, or others can write, the {kind} {}: run chmod 600 on it", path.display())]
     Exposed {
@@ -27,19 +37,23 @@ pub enum SecretFileError {
     },
 }
 
-/// Reads a text file with secrets, up to `max_bytes`; messages call it the `kind`, such as a key file. Who may read it besides its owner is a
+/// Reads a text file with secrets, of `max_bytes` at most; messages call it the `kind`, such as a key file. Who may read it besides its owner is a
 /// group, which is told of in the log; nobody else may write it. (Other systems than Unix have access lists, which whoever makes the file inherits.)
 ///
 /// # Errors
-/// It cannot be read, is no text, or others can read or write it.
+/// It cannot be read, is too long, or others can read or write it.
 pub fn read_secret(path: &Path, kind: &'static str, max_bytes: u64) -> Result<String, SecretFileError> {
     let failed = |cause| SecretFileError::Read { kind, path: path.to_owned(), cause };
     let file = File::open(path).map_err(failed)?;
     #[cfg(unix)]
     check_mode(&file, kind, path)?;
-    let mut text = String::new();
-    file.take(max_bytes).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    let mut text = Vec::new();
+    file.take(max_bytes + 1).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > max_bytes {
+        return Err(SecretFileError::TooLong { kind, path: path.to_owned(), max_bytes });
+    }
+    // PEM may have comments in other encodings.
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(unix)]

@@ -257,8 +257,8 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
 
 /// With `--check`: the systems that ask give up after a minute, without a word of the reason.
 const CHECK_DEADLINE: Span = Span::from_secs(55);
-/// With `--check`: a measurement takes some ten seconds, so that there is time for it afterwards.
-const CHECK_WAIT: Span = Span::from_secs(30);
+/// With `--check`: a measurement takes some ten seconds, and packets that tell loss up to 17 s more, so that there is time for them afterwards.
+const CHECK_WAIT: Span = Span::from_secs(25);
 
 /// The exit status for `--check` where a command line makes no sense; otherwise that of an invalid command line would be CRITICAL.
 pub fn usage_status(arguments: &[String]) -> Option<u8> {

@@ -81,7 +81,7 @@ const WORD_TIPS: &[(&[&str], &str)] = &[
         "about a command: 'kumade help COMMAND', or 'man kumade-COMMAND' where a package has installed the pages",
     ),
     (&["key", "public"], "it reads the private key from standard input: 'kumade key public < FILE'"),
-    (&["link"], "settings are options: '--rate 7mbit', or of one direction \"--up 'rate 7mbit'\""),
+    (&["link", "set"], "settings are options: '--rate 7mbit', or of one direction \"--up 'rate 7mbit'\""),
 ];
 
 /// The error, with what to type instead: of each option that iperf3 has and `kumade measure` and `kumade serve` have not, or of a word.

@@ -16,7 +16,8 @@ pub(crate) const IDLE_TIMEOUT: Span = Span::from_millis(200);
 /// The same where packets are counted for their loss: longer than it takes to request a train again whose request was lost, by TCP. What is sent
 /// later than that would count as lost.
 const COUNTED_TIMEOUT: Span = Span::from_secs(1);
-/// Of more lost packets in a row at the end of an idle train, nobody may have waited for: they do not count.
+/// For more lost packets in a row at the end of a long idle train, nobody may have waited. Of one in ten that are lost at random, four in a row are
+/// one in ten thousand.
 const MAX_LOST_AT_END: usize = 3;
 /// Minimum interval between two of them.
 const MIN_IDLE_INTERVAL: Span = Span::from_millis(3);
@@ -59,6 +60,8 @@ pub(crate) struct IdleTrains {
     packets: u32,
     /// No round begins later.
     pub(crate) end: Time,
+    /// Whether a train whose end is missing is sent again.
+    can_repeat: bool,
 }
 
 impl IdleTrains {
@@ -70,12 +73,26 @@ impl IdleTrains {
         let packets = min_packets.div_ceil(rounds).max(IDLE_TRAIN_PACKETS);
         // It is on a lossy path that trains take long, and that all their packets count.
         let end = if packets > IDLE_TRAIN_PACKETS { Time::MAX } else { now + MAX_IDLE_TIME };
-        IdleTrains { rounds, packets, end }
+        IdleTrains { rounds, packets, end, can_repeat: packets > IDLE_TRAIN_PACKETS }
     }
 
     /// How long the receiver waits for packets, beyond a round trip.
     pub(crate) fn timeout(&self) -> Span {
         if self.packets > IDLE_TRAIN_PACKETS { COUNTED_TIMEOUT } else { IDLE_TIMEOUT }
+    }
+
+    /// With the train that this is the record of once more: its sender was late, or asked late, so that the receiver gave up before the end. None where
+    /// that is not so, or was tried: packets are lost then.
+    pub(crate) fn to_repeat(self, direction: Direction, record: &TrainRecord) -> Option<Self> {
+        let last = record.packets.iter().rposition(|packet| packet.received.is_some())?;
+        let is_short = record.packets.len() <= IDLE_TRAIN_PACKETS as usize;
+        let lost_at_end = record.packets[last + 1..].iter().filter(|packet| packet.sent.is_some()).count();
+        let rounds = self.rounds + u32::from(direction == Direction::Down);
+        (self.can_repeat && !is_short && lost_at_end > MAX_LOST_AT_END).then_some(IdleTrains {
+            rounds,
+            can_repeat: false,
+            ..self
+        })
     }
 
     /// When one of each direction has been sent.
@@ -103,7 +120,7 @@ pub(crate) fn delay_variation(sorted: &[Span]) -> Option<Span> {
 impl DelaySamples {
     /// Adds the record of an idle train. Returns whether any of its packets arrived.
     pub(crate) fn add_idle_train(&mut self, direction: Direction, record: &TrainRecord) -> bool {
-        self.idle_packets.count_deliveries(direction, awaited_packets(record));
+        self.idle_packets.count_deliveries(direction, &record.packets);
         self.add_samples(direction, record);
         let has_arrivals = self.one_way_samples.len() > self.idle_sample_count;
         self.idle_sample_count = self.one_way_samples.len();
@@ -227,15 +244,6 @@ fn near_clock_span(samples: &[OneWaySample]) -> (Time, Time) {
     (first_sent.unwrap_or(ended), ended)
 }
 
-/// The packets of an idle train for which the receiver has waited for sure: a sender that is late, or was asked late, sends the last ones after that.
-/// Where none arrives, all count.
-fn awaited_packets(record: &TrainRecord) -> &[PacketRecord] {
-    let packets = &record.packets[..];
-    let last = packets.iter().rposition(|packet| packet.received.is_some());
-    let lost_at_end = |last: &usize| packets[last + 1..].iter().filter(|packet| packet.sent.is_some()).count();
-    last.filter(|last| lost_at_end(last) > MAX_LOST_AT_END).map_or(packets, |last| &packets[..=last])
-}
-
 impl DirectionDeliveries {
     /// Counts the packets that were sent.
     fn count_deliveries(&mut self, direction: Direction, packets: &[PacketRecord]) {
@@ -281,27 +289,24 @@ mod tests {
     /// Where the request for a train was lost, and TCP repeated it a moment later, 53 of 381 packets counted as lost for which nobody waited: 17 % of
     /// a path that loses 3 %.
     #[test]
-    fn packets_that_nobody_waited_for_are_not_lost() {
-        let record = |sent: usize, arrives: &dyn Fn(usize) -> bool| {
+    fn a_long_train_whose_end_is_missing_is_sent_again_once() {
+        let record = |packets: usize, arrives: &dyn Fn(usize) -> bool| {
             let packet = |number: usize| {
                 let time = Time::from_nanos(number as i64);
-                PacketRecord {
-                    size: 64,
-                    sent: Some(time),
-                    submitted: None,
-                    received: Some(time).filter(|_| arrives(number)),
-                }
+                let received = Some(time).filter(|_| arrives(number));
+                PacketRecord { size: 64, sent: Some(time), submitted: None, received }
             };
-            TrainRecord { packets: (0..sent).map(packet).collect() }
+            TrainRecord { packets: (0..packets).map(packet).collect() }
         };
-        let lost = |record: TrainRecord| {
-            let mut samples = DelaySamples::default();
-            samples.add_idle_train(Direction::Down, &record);
-            (samples.idle_packets.down.sent, samples.idle_packets.down.lost)
-        };
-        assert_eq!(lost(record(128, &|number| number != 40 && number < 75)), (75, 1));
-        assert_eq!(lost(record(128, &|number| number < 125)), (128, 3));
-        assert_eq!(lost(record(8, &|_| false)), (8, 8));
+        let trains = IdleTrains::new(Span::from_millis(50), 381, Time::ZERO);
+        let sent = trains.after_round();
+        let again = sent.to_repeat(Direction::Down, &record(381, &|number| number < 190)).unwrap();
+        assert_eq!(again.rounds, trains.rounds);
+        assert_eq!(again.to_repeat(Direction::Down, &record(381, &|number| number < 190)), None, "the path has failed");
+        for (packets, arrived) in [(381, 378), (8, 2), (381, 0)] {
+            let record = record(packets, &|number| number < arrived);
+            assert_eq!(sent.to_repeat(Direction::Down, &record), None, "{arrived} of {packets}");
+        }
     }
 
     #[test]

@@ -194,6 +194,12 @@ impl Measurement {
         match purpose {
             Purpose::PacketSize => {}
             Purpose::IdleDelay => {
+                if let Phase::IdleDelay(trains, _) = self.phase
+                    && let Some(again) = trains.to_repeat(direction, &carried.record)
+                {
+                    self.phase = Phase::IdleDelay(again, direction);
+                    return;
+                }
                 if !self.delays.add_idle_train(direction, &carried.record) {
                     self.phase = Phase::Direction(Direction::Up);
                 }

@@ -6,6 +6,7 @@ import * as format from "./format.js";
 const LIMITS = {
   sender: "the sender: it cannot send faster", host: "a host: it may take as long for each packet", budget: "the budget of the measurement, which was spent",
   range: "the method, which tries no other rates", "token-bucket": "a token bucket: more passes for a burst only", "growing-queue": "a queue that grew or was full at no more than this",
+  loss: "losses of longer trains at no more than this",
   "nearly-full": "a path that is nearly full: what is free may be what other connections give up", "flow-queueing": "flow queueing: each flow has a queue of its own",
 };
 

@@ -57,7 +57,7 @@ const USER_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl PostgresAddress {
     /// With the file that has the password, alone on its first line. Without it, the file that `PGPASSFILE` names is looked into, as other
-    /// programs of PostgreSQL do. Neither is used where all users can read it.
+    /// programs of PostgreSQL do. Where all users can read it, the first is an error, and the second is not used.
     pub fn with_password_file(mut self, file: PathBuf) -> Self {
         self.password_file = Some(file);
         self
@@ -93,8 +93,10 @@ impl PostgresAddress {
             (None, Some(file)) => match read_passwords(file.as_ref()) {
                 Ok(text) => self.find_password(&text),
                 // Then there is none, as for other programs.
-                Err(SecretFileError::Read { .. }) => None,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    tracing::warn!("PGPASSFILE is not used: {error}");
+                    None
+                }
             },
             (None, None) => None,
         };

@@ -125,6 +125,11 @@ impl BucketRefill {
         f64::from(self.rate_drop.used_up_packets) > MAX_PASSED_PART * f64::from(self.rate_drop.first_train.packets)
     }
 
+    /// See [`RateDropState::loses_for_unknown_cause`].
+    pub(super) fn loses_for_unknown_cause(&self, config: &PolicingConfig) -> bool {
+        self.rate_drop.loses_for_unknown_cause(&self.parts, config)
+    }
+
     /// What limits the rate.
     pub(super) fn to_limiter(&self, config: &PolicingConfig) -> PolicerOrShaper {
         let bracket = if let TrainStrategy::Bisection(bracket) = &self.strategy { Some(bracket) } else { None };

@@ -403,6 +403,9 @@ impl PolicingProbe {
 
     /// The end of trains that followed one that fell, unless it is a queue that grows, and they do not tell what is available.
     fn finish_limited(&mut self, later: BucketRefill, now: Time) -> (ProbeState, Step<PolicingResult>) {
+        if later.loses_for_unknown_cause(&self.config) {
+            return self.end_probe(PolicingResult::LosesPackets { rate: Rate::from_f64(later.tried_rate()) });
+        }
         let limiter = later.to_limiter(&self.config);
         let is_queue =
             limiter.excess_action == Some(ExcessAction::Delays) && !later.has_burst() && limiter.available.is_none();

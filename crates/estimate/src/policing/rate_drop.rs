@@ -141,6 +141,11 @@ impl RateDropState {
         self.rate_drop.rates.ratio() > CLEAR_RATIO
     }
 
+    /// Whether packets are dropped, and it is not told what by.
+    pub(super) fn loses_for_unknown_cause(&self, later: &[TrainPart], config: &PolicingConfig) -> bool {
+        self.policing() == Some(ExcessAction::Drops) && self.loss_cause(later, config) != LossCause::Policer
+    }
+
     /// What the losses of this train and of later ones come from.
     pub(super) fn loss_cause(&self, later: &[TrainPart], config: &PolicingConfig) -> LossCause {
         let RateDropState { train, rate_drop, .. } = self;
@@ -164,10 +169,7 @@ impl RateDropState {
         bracket: Option<&RateBisection>,
         config: &PolicingConfig,
     ) -> PolicerOrShaper {
-        let is_told = |action: &ExcessAction| {
-            *action != ExcessAction::Drops || self.loss_cause(parts, config) == LossCause::Policer
-        };
-        let policing = self.policing().filter(is_told);
+        let policing = self.policing();
         let line = self.informative_line(parts, config);
         let told = line.map(|line| bracket.map_or(line.available, |bracket| bracket.narrow_estimate(line.available)));
         let rest = &self.train[self.rate_drop.index..];

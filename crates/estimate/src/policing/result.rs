@@ -34,6 +34,11 @@ pub enum PolicingResult {
         /// What is available, as trains of several rates tell; none where they do not, or none were sent.
         available: Option<Estimate<Rate>>,
     },
+    /// Packets were lost of it. Whether a policer dropped them, or as many are lost of any rate, could not be told.
+    LosesPackets {
+        /// What was sent.
+        rate: Rate,
+    },
     /// It does not last.
     Limited(PolicerOrShaper),
 }

@@ -23,13 +23,12 @@ fn describe_hint(error: &Error) -> Option<String> {
     Some(brackets.map_or_else(|| words.to_owned(), |meant| format!("{words}; or is {meant} meant?")))
 }
 
-/// An IPv6 address whose end looks like a port, where none was given, as what may be meant: `[fd00::1]:7272` of `fd00::1:7272`.
+/// An IPv6 address whose end looks like the usual port, where none was given, as what may be meant: `[fd00::1]:7272` of `fd00::1:7272`.
 fn bracketed(address: &SocketAddrV6) -> Option<String> {
     let text = address.ip().to_string();
     let (host, port) = text.rsplit_once(':').filter(|_| address.port() == DEFAULT_PORT)?;
-    // Fewer digits are a host's number rather.
-    let is_port = port.len() == 4 && port.bytes().all(|digit| digit.is_ascii_digit());
-    (is_port && host.parse::<Ipv6Addr>().is_ok()).then(|| format!("[{host}]:{port}"))
+    // Other numbers are a host's rather, which a name may stand for.
+    (port == DEFAULT_PORT.to_string() && host.parse::<Ipv6Addr>().is_ok()).then(|| format!("[{host}]:{port}"))
 }
 
 fn hint_text(hint: Hint) -> Option<&'static str> {

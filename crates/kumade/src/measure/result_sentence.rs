@@ -80,6 +80,7 @@ fn bound_reason(direction: Direction, found: &DirectionReport) -> Option<&'stati
         ("budget", _) => "the budget allowed no faster train",
         ("flow-queueing", _) => "the fair share of one flow",
         ("growing-queue", _) => "a queue kept growing",
+        ("loss", _) => "longer trains lost packets",
         ("nearly-full", _) => "the path is nearly full",
         ("token-bucket", _) => "more passes for a burst only",
         ("range", _) if lower => "the method tries no higher rate",

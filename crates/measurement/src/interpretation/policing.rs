@@ -187,6 +187,9 @@ pub(crate) fn interpret_policing(found: &PolicingResult, outcome: Outcome) -> Ou
         PolicingResult::Sustainable { rate, max_growth, .. } => lower_estimate(*rate, *max_growth, outcome),
         PolicingResult::Overloads { rate, available: Some(found) } => raise_to_grown_rate(*rate, *found, outcome),
         PolicingResult::Overloads { rate, available: None } => refuse_rate(*rate, outcome),
+        PolicingResult::LosesPackets { rate } => {
+            refuse_value(BoundKind::Loss, Reason::LossOfUnknownCause(*rate), outcome)
+        }
         PolicingResult::Limited(limiter) => apply_limiter(limiter, outcome),
     }
 }
@@ -248,6 +251,11 @@ fn without_sender_bound_of_bursts(rate: Rate, outcome: Outcome) -> Outcome {
     Outcome { bound, ..outcome }
 }
 
+/// A queue grew at this rate.
+fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
+    refuse_value(BoundKind::QueueGrowth, Reason::LongTrainQueued(rate), outcome)
+}
+
 /// What slower trains have found, where a queue grew at this rate.
 fn raise_to_grown_rate(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> Outcome {
     let mut warnings = outcome.warnings;
@@ -255,8 +263,9 @@ fn raise_to_grown_rate(rate: Rate, found: Estimate<Rate>, outcome: Outcome) -> O
     Outcome { available: Some(found), bound: None, reason: None, spread: None, warnings, ..outcome }
 }
 
-fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
-    let high = outcome.available.map(|found| Bound::AtMost(found.high, BoundKind::QueueGrowth));
+/// As much does not pass in the end as short trains have shown, for this reason.
+fn refuse_value(kind: BoundKind, reason: Reason, outcome: Outcome) -> Outcome {
+    let high = outcome.available.map(|found| Bound::AtMost(found.high, kind));
     // That so much passes was true of short trains only.
     let kept = outcome.bound.filter(|bound| bound.lower_bound().is_none());
     let is_refuted = outcome.bound != kept;
@@ -264,7 +273,7 @@ fn refuse_rate(rate: Rate, outcome: Outcome) -> Outcome {
         available: None,
         bound: high.or(kept),
         refused: outcome.available,
-        reason: outcome.reason.filter(|_| !is_refuted).or(Some(Reason::LongTrainQueued(rate))),
+        reason: outcome.reason.filter(|_| !is_refuted).or(Some(reason)),
         spread: None,
         ..outcome
     }
@@ -288,10 +297,6 @@ fn apply_limiter(limiter: &PolicerOrShaper, outcome: Outcome) -> Outcome {
     let is_confirmed = limiter.available.is_some() || *policing == Some(ExcessAction::Drops);
     if !is_confirmed && !is_host_possible && outcome.available.is_some() {
         return refuse_rate(*sent, outcome);
-    }
-    // What is lost at any rate, for all that is known, bounds nothing.
-    if policing.is_none() && !is_confirmed && !is_host_possible {
-        return outcome;
     }
     let reason = match is_host_possible {
         true => Reason::HeldUpSomewhere(*policing, delivered),

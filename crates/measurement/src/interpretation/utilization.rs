@@ -168,7 +168,7 @@ pub(crate) fn interpret_utilization(
 /// Whether trains tell no value because of what they lose or queue, which sparse packets do not: they find room in the shortest queue.
 pub(crate) fn may_explain_losses(outcome: &Outcome) -> bool {
     let is_limited = outcome.bound.is_some_and(|bound| bound.kind() == BoundKind::TokenBucket);
-    let is_lossy = matches!(outcome.reason, Some(Reason::LossWithoutQueue(_)));
+    let is_lossy = matches!(outcome.reason, Some(Reason::LossWithoutQueue(_) | Reason::LossOfUnknownCause(_)));
     outcome.available.is_none() && (is_limited || is_lossy)
 }
 

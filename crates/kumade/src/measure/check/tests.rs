@@ -178,6 +178,8 @@ fn thresholds_that_make_no_sense_are_named() {
     assert!(not_measured("available", &BOTH, true) && !not_measured("loss", &BOTH, true));
     assert!(not_measured("loss-up", &[Direction::Down], false) && !not_measured("loss", &[Direction::Down], false));
     assert!(not_measured("round-trip", &[Direction::Down], false));
+    // It would be UNKNOWN for ever.
+    assert!(not_measured("loss=0.1%,0.3%", &BOTH, false) && !not_measured("loss=0.1%,0.5%", &BOTH, false));
 }
 
 proptest! {

@@ -111,6 +111,16 @@ impl Threshold {
             _ if self.metric == Metric::RoundTrip && directions.len() < 2 => {
                 Err("one --direction has no round trip, which --check is about".to_owned())
             }
+            _ if self
+                .critical
+                .is_some_and(|critical| self.metric == Metric::Loss && !is_told(&critical, MAX_PACKETS)) =>
+            {
+                let least = loss_ratio(0, MAX_PACKETS.into()).high * 100.0;
+                Err(format!(
+                    "a check sends {MAX_PACKETS} packets at most, which tell no loss below {least:.2} %: a critical threshold \
+                     of loss has to be higher"
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -141,18 +151,22 @@ impl FromStr for Threshold {
     }
 }
 
+/// 13 s at 8 ms in both directions, and a second of waiting for what is lost of each train. Thresholds of 0.5 % and more are told by so many.
+const MAX_PACKETS: u32 = 800;
+
 /// How many packets tell no loss from one beyond these thresholds, so that where none is lost, the whole interval is within them; none where
 /// nothing depends on it.
 pub fn packets_to_tell_loss(thresholds: &[Threshold]) -> u32 {
-    /// 13 s at 8 ms in both directions, and up to 4 s of waiting for what is lost: a check has a minute, half of which it may have to wait. Thresholds of 0.5 % and more are told by so many.
-    const MAX_PACKETS: u32 = 800;
     let of_loss = thresholds.iter().filter(|threshold| threshold.metric == Metric::Loss);
     let ranges = of_loss.flat_map(|threshold| [threshold.warning, threshold.critical]).flatten();
-    let packets = ranges.filter(|range| !range.alerts(0.0)).map(|range| {
-        let is_told = |sent: &u32| range.alerting(0.0, loss_ratio(0, (*sent).into()).high * 100.0) == Alerting::Nothing;
-        (1..MAX_PACKETS).find(is_told).unwrap_or(MAX_PACKETS)
-    });
+    let packets = ranges.filter(|range| !range.alerts(0.0));
+    let packets = packets.map(|range| (1..MAX_PACKETS).find(|sent| is_told(&range, *sent)).unwrap_or(MAX_PACKETS));
     packets.max().unwrap_or(0)
+}
+
+/// Whether it is sure that nothing alerts where none of so many packets is lost, or that something does.
+fn is_told(range: &AlertRange, packets: u32) -> bool {
+    range.alerts(0.0) || range.alerting(0.0, loss_ratio(0, packets.into()).high * 100.0) == Alerting::Nothing
 }
 
 /// What the report says of it, in each of `directions`, which were measured, or in its own.
