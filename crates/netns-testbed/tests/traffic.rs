@@ -134,8 +134,12 @@ fn a_fast_link_of_the_kernel_carries_no_more_than_its_rate_less_the_cross_traffi
                     return assert!(error.to_string().contains("the lab's own bottleneck does not"), "{error}");
                 }
             };
-            let carried = htb.measure_max_rate().unwrap();
-            assert!(carried > Rate::ZERO && carried < Rate::from_mbit(1030), "{carried}");
+            // What a kernel that was not let run leaves in the queue passes later, in addition.
+            assert!(eventually(|| {
+                let carried = htb.measure_max_rate().unwrap();
+                println!("{carried}");
+                carried > Rate::ZERO && carried < Rate::from_mbit(1030)
+            }));
             let cross = htb.start_cross_traffic(Rate::from_mbit(300)).unwrap();
             thread::sleep(Duration::from_millis(200));
             let sent = htb.stop_cross_traffic(cross).unwrap();
