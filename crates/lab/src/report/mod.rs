@@ -19,7 +19,7 @@ mod table;
 mod terminal;
 mod values;
 
-pub(crate) use cells::{format_mean, format_number, format_part, three_digits};
+pub(crate) use cells::{decimals, format_mean, format_number, format_part, three_digits};
 pub use differences::Interruption;
 pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
