@@ -150,6 +150,8 @@ pub(super) fn read_scenario(
     };
     let scenario = (kind.read)(document, overrides, &beside).map_err(refused)?;
     scenario.check_statements(&statements).map_err(|reason| refused(Refusal::Invalid(reason)))?;
+    let is_virtual = scenario.head().is_virtual;
+    let statements = statements.into_iter().map(|statement| statement.for_clock(is_virtual)).collect();
     if is_publishable && !overrides.as_published {
         // What is wrong with the section is told now, and not when it is first run. It may be for one of the clocks alone.
         let read_with = |bottleneck| {
