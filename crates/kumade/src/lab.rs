@@ -47,8 +47,8 @@ enum LabCommand {
     Show(ShowArgs),
     /// Run experiments and compare the results with the published ones
     ///
-    /// Ctrl-C ends an experiment after the run that has begun, with a report in the directory `interrupted`; once more ends it at once. The same
-    /// command goes on with the other runs.
+    /// On Linux, Ctrl-C ends an experiment after the run that has begun, with a report in the directory `interrupted`; once more ends it at once.
+    /// The same command goes on with the other runs.
     Run(Box<RunArgs>),
     /// Put runs together that several machines have made with `lab run --shard`: the report is that of one machine
     Merge(MergeArgs),
@@ -289,6 +289,8 @@ fn run_experiment(
         experiment.run(&mut record, &mut |progress| show_progress(&bar, name, progress), &is_stopped)?;
     bar.finish_and_clear();
     let is_interrupted = report.interruption().is_some();
+    // What is one run, or depends on a search that was not finished, leaves nothing to go on with.
+    let rest = if record.row_count() > 0 { "; the same command goes on with the others" } else { "" };
     // An empty report must not replace an earlier one.
     let printed = match args.shard {
         Some(shard) => {
@@ -304,8 +306,11 @@ fn run_experiment(
     if args.shard.is_none() && !is_interrupted {
         record.remove()?;
     }
-    if is_interrupted || is_stopped() && !is_last {
-        anyhow::bail!("stopped after {measured} of {runs} runs of {name}; the same command goes on with the others");
+    if is_interrupted {
+        anyhow::bail!("stopped after {measured} of {runs} runs of {name}{rest}");
+    }
+    if is_stopped() && !is_last {
+        anyhow::bail!("stopped after {name}, which has all its runs; those behind it were not run");
     }
     Ok(printed?)
 }

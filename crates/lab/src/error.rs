@@ -199,7 +199,7 @@ pub enum ReportError {
         /// What the system says.
         cause: std::io::Error,
     },
-    /// Two reports that are not of one experiment.
+    /// Two reports that are not of one kind.
     #[error("cannot compare these reports: {reason}")]
     Incomparable {
         /// Why not.

@@ -69,8 +69,8 @@ pub use error::{RecordError, ReportError, RunError, ScenarioError};
 pub use nearest_name::nearest_choice;
 pub use paper::Paper;
 pub use report::{
-    Condition, Divisor, Interruption, NumberRange, ReportDocument, Scalar, Statement, StatementResult, now_utc,
-    prepare_directory, printable,
+    Condition, Divisor, Interruption, NumberRange, ReplacedOption, ReportDocument, Scalar, Statement, StatementResult,
+    now_utc, prepare_directory, printable,
 };
 pub use scenario::{CatalogueEntry, built_in_file, catalogue, experiments, load, read_runs, tables_named_in};
 pub use study::{

@@ -10,8 +10,12 @@ pub(crate) fn nearest_of<'a>(wrong: &str, valid: &[&'a str]) -> Option<&'a str> 
     nearest.copied().filter(|name| similarity(name) > MIN_SIMILARITY)
 }
 
-/// Of the names of which an error says to choose one, that which is most like the one in backticks that it is about.
+/// Of the names of which an error says to choose one, that which is most like the one in backticks that it is about;
+/// none where the error has it.
 pub fn nearest_choice(message: &str) -> Option<&str> {
+    if message.contains("nearest is") {
+        return None;
+    }
     let wrong = message.split('`').nth(1)?;
     let (_, names) = message.split_once("choose one of ")?;
     nearest_of(wrong, &names.split(", ").collect::<Vec<_>>())
@@ -37,5 +41,6 @@ mod tests {
         assert_eq!(nearest("pathlod").as_deref(), Some("pathload"));
         assert_eq!(nearest("xyz"), None);
         assert_eq!(nearest_choice("no such thing"), None);
+        assert_eq!(nearest_choice("`a` is none; nearest is `ab`; choose one of ab, cd"), None);
     }
 }

@@ -58,15 +58,17 @@ impl EndRequests {
 
     /// What runs from now on.
     pub(super) fn set_current(&self, experiment: &Experiment, bar: &ProgressBar) {
-        let (name, runs) = match experiment.head() {
-            head if head.is_virtual => (head.name, "the runs that have begun"),
-            head => (head.name, "the run that has begun"),
+        let head = experiment.head();
+        let (after, lost) = match (head.is_virtual, experiment.longest_run()) {
+            (true, _) => (" after the runs that have begun".to_owned(), ", and loses these"),
+            // What is one run waits for none.
+            (false, None) if !experiment.is_divisible() => (String::new(), ""),
+            (false, longest) => {
+                let time = longest.map_or(String::new(), |longest| format!(", which takes up to about {longest}"));
+                (format!(" after the run that has begun{time}"), ", and loses that run")
+            }
         };
-        let time =
-            experiment.longest_run().map_or(String::new(), |longest| format!(", which takes up to about {longest}"));
-        let acknowledgement = format!(
-            "{name}: ending after {runs}{time}; Ctrl-C again ends it at once, and loses what they have measured"
-        );
+        let acknowledgement = format!("{}: ending{after}; Ctrl-C again ends it at once{lost}", head.name);
         if let Ok(mut current) = self.current.lock() {
             *current = Some(Current { bar: bar.clone(), acknowledgement });
         }

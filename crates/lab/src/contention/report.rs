@@ -245,7 +245,8 @@ mod tests {
         experiment.search = Some(crate::contention::SearchSettings { evaluations: 3 });
         (experiment.warm_up, experiment.duration) = (Span::ZERO, Span::from_secs(1));
         experiment.cases[0].disciplines.truncate(1);
-        let found = experiment.find_points(&mut |_| (), &|| false).unwrap().unwrap();
+        let (found, is_whole) = experiment.find_points(&mut |_| (), &|| false).unwrap().unwrap();
+        assert!(is_whole && !experiment.find_points(&mut |_| (), &|| true).unwrap().unwrap().1);
         let report = found.report("2026-11-22T12:00:00Z".into(), run(&found, &mut |_| (), &|| false).unwrap());
         let head = include_str!("../../scenarios/fair-search.toml").split("[[contention]]").next().unwrap();
         let text = head.replace("[search]\nevaluations = 200\n", "") + &report.found_cases.unwrap();

@@ -7,6 +7,7 @@ use super::{search, virtual_time};
 use crate::error::RunError;
 #[cfg(target_os = "linux")]
 use crate::fairness::KernelControllers;
+use crate::fairness::SETUP_TIME;
 use crate::study::parallel::run_in_parallel;
 use crate::study::{Observer, Outcome, Progress, RunOutcome, Study, repeatable_rows};
 use kumade_units::Span;
@@ -60,7 +61,7 @@ impl Study for ContentionExperiment {
     }
 
     fn longest_run(&self) -> Option<Span> {
-        (!self.virtual_time).then(|| self.warm_up + self.duration)
+        (!self.virtual_time).then(|| self.warm_up + self.duration + SETUP_TIME)
     }
 
     /// The worst attackers, in place of the cases' own, where they are to be searched for.
@@ -68,7 +69,7 @@ impl Study for ContentionExperiment {
         &self,
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Self>, RunError> {
+    ) -> Result<Option<(Self, bool)>, RunError> {
         let Some(search) = self.search else { return Ok(None) };
         let mut cases = BTreeMap::new();
         let mut done = |place: usize, case: ContentionCase| {
@@ -77,8 +78,8 @@ impl Study for ContentionExperiment {
             Ok(())
         };
         let worst = |searched: &_| search::worst_attack(self, search, searched);
-        run_in_parallel(&self.attack_searches(), &mut done, stop, &worst)?;
-        Ok(Some(ContentionExperiment { cases: cases.into_values().collect(), ..self.clone() }))
+        let is_whole = run_in_parallel(&self.attack_searches(), &mut done, stop, &worst)?;
+        Ok(Some((ContentionExperiment { cases: cases.into_values().collect(), ..self.clone() }, is_whole)))
     }
 
     fn run_virtually(&self, point: &ContentionPoint<'_>) -> Result<ContentionRow, RunError> {

@@ -26,6 +26,7 @@ pub(crate) use kernel_network::{
     BottleneckLink, CounterSnapshot, KernelControllers, RECEIVER_HOST, build_network, sender_host_name,
 };
 pub(crate) use scenario::connections;
+pub(crate) use study::SETUP_TIME;
 
 pub use discipline::{DisciplineChoice, LinkContext};
 pub use published::{PublishedMix, PublishedShare};

@@ -13,7 +13,7 @@ use kumade_units::Span;
 repeatable_rows!(FairnessRow);
 
 /// How long it takes to build a network and to close its connections.
-const SETUP_TIME: Span = Span::from_millis(1500);
+pub(crate) const SETUP_TIME: Span = Span::from_millis(1500);
 
 impl Study for FairnessExperiment {
     type Point<'a> = FairnessPoint<'a>;

@@ -27,7 +27,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const STATUS_INTERVAL: Span = Span::from_secs(1);
 
 /// Builds the mesh, and has it monitored until its time is over; with a page, or where `stop` says so, until it is stopped. Returns what the
-/// monitor has measured, by time; with a page nothing, since nobody knows for how long.
+/// monitor has measured, by time; with a page nothing, since nobody knows for how long. Returns besides whether its time was over, and it did
+/// not end early.
 ///
 /// # Errors
 /// The network cannot be built, or a program ends.
@@ -36,7 +37,7 @@ pub fn run(
     settings: MeshRunSettings,
     observer: &mut Observer<'_>,
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<MeshRow>, RunError> {
+) -> Result<(Vec<MeshRow>, bool), RunError> {
     let failed = RunError::during("run the mesh");
     let mut mesh = MeshHosts::start(experiment, &settings.program).map_err(failed)?;
     let is_served = settings.page.is_some();
@@ -69,7 +70,7 @@ pub fn run(
             }
         }
     }
-    Ok(rows)
+    Ok((rows, clock::monotonic() >= end))
 }
 
 /// A row for each direction whose truth is on record.

@@ -48,4 +48,10 @@ impl MonitorMeshExperiment {
     pub fn direction_count(&self) -> usize {
         self.sites.len() * (self.sites.len() - 1)
     }
+
+    /// About how many measurements of a direction there are in its time.
+    pub fn measurement_count(&self) -> usize {
+        let rounds = self.duration.as_secs_f64() / self.period.as_secs_f64();
+        self.direction_count() * (rounds as usize).max(1)
+    }
 }

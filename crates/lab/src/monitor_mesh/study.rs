@@ -13,7 +13,7 @@ impl AnyScenario for MonitorMeshExperiment {
     }
 
     fn run_count(&self) -> usize {
-        self.direction_count()
+        self.measurement_count()
     }
 
     fn expected_time(&self) -> String {
@@ -40,12 +40,13 @@ impl AnyScenario for MonitorMeshExperiment {
         record: &mut RunRecord,
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<ReportWithRuns, RunError> {
-        record.check_complete(self.direction_count()).map_err(RunError::during("put the runs together"))?;
+    ) -> Result<(ReportWithRuns, bool), RunError> {
+        record.check_complete(self.measurement_count()).map_err(RunError::during("put the runs together"))?;
         let program = std::env::current_exe();
         let program = program.map_err(RunError::during("find this program"))?;
-        let rows = run(self, MeshRunSettings { program, page: None }, observer, stop)?;
+        let (rows, is_whole) = run(self, MeshRunSettings { program, page: None }, observer, stop)?;
         let measured = rows.len();
-        Ok((Box::new(MonitorMeshReport::new(self, record.head().started.clone(), rows)), measured))
+        let report = MonitorMeshReport::new(self, record.head().started.clone(), rows);
+        Ok(((Box::new(report), measured), is_whole))
     }
 }

@@ -20,13 +20,35 @@ pub(crate) fn format_part(part: Option<f64>, decimals: usize) -> String {
     format_number(part.map(|part| part * 100.0), 1.0, decimals)
 }
 
-/// Three digits that say something.
+/// The decimals with which a figure has three digits, as it is rounded: 99.96 is written 100.
+pub(crate) fn decimals(value: f64) -> usize {
+    match value.abs() {
+        99.95.. => 0,
+        9.995.. => 1,
+        0.999_5.. => 2,
+        0.099_95.. => 3,
+        0.009_995.. => 4,
+        _ => 5,
+    }
+}
+
+/// Three digits that say something. Below 0.001, a power of ten takes the place of zeros.
 pub(crate) fn three_digits(value: f64) -> String {
     match value.abs() {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        1.0.. => format!("{value:.2}"),
-        0.1.. => format!("{value:.3}"),
-        _ => format!("{value:.4}"),
+        0.0 => "0".to_owned(),
+        0.000_999_5.. => format!("{value:.*}", decimals(value)),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0.9996 was 1.000, and 0.00002 was 0.0000.
+    #[test]
+    fn three_digits_are_three_whatever_the_figure() {
+        let written = [1234.4, 99.96, 9.996, 0.9996, 0.5, -0.0123, 0.001_23, 0.000_02, 0.0].map(three_digits);
+        assert_eq!(written, ["1234", "100", "10.0", "1.00", "0.500", "-0.0123", "0.00123", "2.00e-5", "0"]);
     }
 }

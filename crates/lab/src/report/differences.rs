@@ -4,8 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What does not change the meaning of a figure: fewer runs leave more of it to chance.
-const HARMLESS_OPTION: &str = "--runs ";
+/// An option that takes the place of what was published, as the command line calls it, and its value.
+pub type ReplacedOption = (&'static str, String);
+
+/// What does not change the meaning of a figure: fewer runs, or other ones, leave it to chance.
+const HARMLESS_OPTIONS: [&str; 2] = ["--runs", "--seed"];
+/// What does not change that of a figure of one case.
+const CASE_OPTION: &str = "--row";
 
 /// How far an experiment had come as it was interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +24,7 @@ pub struct Interruption {
 
 impl Interruption {
     pub(super) fn note(self) -> String {
-        format!("{self}: all figures are of these alone; the same command goes on with the others")
+        format!("{self}: all figures are of these alone")
     }
 }
 
@@ -34,10 +39,21 @@ pub(super) fn describe_replaced(options: &[String]) -> Option<String> {
     (!options.is_empty()).then(|| format!("not as the section [as-published] has it: {}", options.join(", ")))
 }
 
-/// Why what a paper states cannot be judged by such a run, if it cannot.
-pub(super) fn reason_for_no_verdict(interrupted: Option<Interruption>, options: &[String]) -> Option<String> {
-    let others: Vec<_> = options.iter().filter(|option| !option.starts_with(HARMLESS_OPTION)).cloned().collect();
-    let replaced = (!others.is_empty()).then(|| format!("it is about another run than one with {}", others.join(", ")));
+/// Each in words.
+pub(crate) fn describe_options(options: &[ReplacedOption]) -> Vec<String> {
+    options.iter().map(|(option, value)| format!("{option} {value}")).collect()
+}
+
+/// Why what a paper states, of one case or of several, cannot be judged by such a run, if it cannot.
+pub(super) fn reason_for_no_verdict(
+    interrupted: Option<Interruption>,
+    options: &[ReplacedOption],
+    is_about_one_case: bool,
+) -> Option<String> {
+    let is_harmless = |option: &str| HARMLESS_OPTIONS.contains(&option) || is_about_one_case && option == CASE_OPTION;
+    let others: Vec<_> = options.iter().filter(|(option, _)| !is_harmless(option)).cloned().collect();
+    let others = describe_options(&others).join(", ");
+    let replaced = (!others.is_empty()).then(|| format!("it is about another run than one with {others}"));
     interrupted.map(|interrupted| interrupted.to_string()).or(replaced)
 }
 
@@ -47,11 +63,14 @@ mod tests {
 
     #[test]
     fn fewer_runs_can_be_judged_and_other_runs_cannot() {
-        let options = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(reason_for_no_verdict(None, &options(&["--runs 1"])), None);
-        let reason = reason_for_no_verdict(None, &options(&["--runs 1", "--duration 5 s"])).unwrap();
+        let (runs, row) = (("--runs", "1".to_owned()), ("--row", "3".to_owned()));
+        let duration = ("--duration", "5 s".to_owned());
+        assert_eq!(reason_for_no_verdict(None, &[runs.clone(), row.clone()], true), None);
+        let reason = reason_for_no_verdict(None, &[runs.clone(), row], false).unwrap();
+        assert_eq!(reason, "it is about another run than one with --row 3");
+        let reason = reason_for_no_verdict(None, &[runs, duration], true).unwrap();
         assert_eq!(reason, "it is about another run than one with --duration 5 s");
         let interrupted = Some(Interruption { runs: 51, of_runs: 128 });
-        assert_eq!(reason_for_no_verdict(interrupted, &[]).unwrap(), "51 of 128 runs, interrupted");
+        assert_eq!(reason_for_no_verdict(interrupted, &[], true).unwrap(), "51 of 128 runs, interrupted");
     }
 }

@@ -1,5 +1,5 @@
 use super::content::ReportContent;
-use super::differences::{Interruption, describe_replaced, reason_for_no_verdict};
+use super::differences::{Interruption, ReplacedOption, describe_replaced, reason_for_no_verdict};
 use super::head::DocumentHead;
 use super::plot::{Plot, PlotResult};
 use super::statement::{Statement, StatementResult};
@@ -7,9 +7,9 @@ use super::table::Table;
 use super::values::{CsvResult, Values};
 use super::{html, terminal};
 use crate::error::ReportError;
-use crate::statistics::distinct;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The results of an experiment, in the forms in which people and programs read them.
@@ -54,8 +54,8 @@ pub trait ReportDocument {
     /// Whether and where it was interrupted.
     fn interruption(&self) -> Option<Interruption>;
 
-    /// Puts what a paper states beside what came out here. Without a verdict, where [differences](Self::set_differences) leave none.
-    fn compare_statements(&mut self, statements: &[Statement]);
+    /// Puts what a paper states beside what came out here. Without a verdict where it was interrupted, or was `replaced` what that is about.
+    fn compare_statements(&mut self, statements: &[Statement], replaced: &[ReplacedOption]);
 }
 
 /// A document of [`report_document`].
@@ -167,16 +167,17 @@ impl<P: ReportParts> ReportDocument for P {
         self.differences().0
     }
 
-    fn compare_statements(&mut self, statements: &[Statement]) {
-        let compared = for_each_statement(self, statements, Statement::compare_with);
-        let (interrupted, replaced) = self.differences();
-        let no_verdict = reason_for_no_verdict(interrupted, replaced);
-        let judged = compared.into_iter().map(|result| match &no_verdict {
-            Some(why) => result.without_verdict(why),
-            None if replaced.is_empty() => result,
-            None => result.without_reason(),
-        });
-        let judged = judged.collect();
+    fn compare_statements(&mut self, statements: &[Statement], replaced: &[ReplacedOption]) {
+        let interrupted = self.interruption();
+        let compare = |statement: &Statement, values: Option<&Values>| {
+            let result = statement.compare_with(values);
+            match reason_for_no_verdict(interrupted, replaced, statement.is_about_one_case()) {
+                Some(why) => result.without_verdict(&why),
+                None if replaced.is_empty() => result,
+                None => result.without_reason(),
+            }
+        };
+        let judged = for_each_statement(self, statements, compare);
         self.set_statements(judged);
     }
 }
@@ -223,10 +224,15 @@ fn content<P: ReportParts>(parts: &P) -> ReportContent<'_> {
     }
 }
 
-/// Where each mean is one of two runs.
+/// Where some mean is one of two runs. What stands before the run says of which point it is.
 fn few_runs_note(values: &Values) -> Option<String> {
     let place = values.column("run")?;
-    (distinct(values.lines.iter().map(|line| &line[place])).len() == 2).then(|| {
+    let mut runs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in &values.lines {
+        let point = line[..place].iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        runs.entry(point).or_default().insert(line[place].to_string());
+    }
+    runs.values().any(|runs| runs.len() == 2).then(|| {
         "with two runs, the 95 % interval (±) is 12.7 standard errors wide to each side, by Student's t, and may go beyond what is \
          possible; three runs make it 4.3, five 2.8"
             .to_owned()
@@ -357,4 +363,21 @@ pub(crate) fn read_report<R: DeserializeOwned>(
     let unexpected = |reason| ReportError::Unexpected { expected, reason };
     let report = serde_json::from_str(text).map_err(|error| unexpected(error.to_string()))?;
     if schema(&report) == expected { Ok(report) } else { Err(unexpected(format!("its schema is {}", schema(&report)))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The note was missing where one point had a third run.
+    #[test]
+    fn two_runs_of_any_point_are_noted() {
+        let noted = |runs: &[(&str, u32)]| {
+            let rows: Vec<_> = runs.iter().map(|(case, run)| json!({"case": case, "run": run})).collect();
+            few_runs_note(&Values::from_rows(&rows, "case run").unwrap()).is_some()
+        };
+        assert!(noted(&[("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3)]));
+        assert!(!noted(&[("a", 1), ("b", 1), ("b", 2), ("b", 3)]));
+    }
 }

@@ -19,8 +19,9 @@ mod table;
 mod terminal;
 mod values;
 
-pub(crate) use cells::{format_mean, format_number, format_part, three_digits};
-pub use differences::Interruption;
+pub(crate) use cells::{decimals, format_mean, format_number, format_part, three_digits};
+pub(crate) use differences::describe_options;
+pub use differences::{Interruption, ReplacedOption};
 pub(crate) use document::{Document, ReportParts, read_report, report_document};
 pub use document::{ReportDocument, now_utc, prepare_directory};
 pub(crate) use head::{DocumentHead, VIRTUAL_START};

@@ -12,6 +12,9 @@ use std::fmt;
 /// So many values of a column are listed where none is the one that a statement is about; `…` stands for the others.
 const MAX_LISTED_VALUES: usize = 20;
 
+/// What `--row` chooses from.
+const CASE_COLUMN: &str = "case";
+
 /// What a paper states, as a figure of an experiment's rows and the bounds within which that is to be.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +43,8 @@ pub struct Statement {
     pub max: Option<f64>,
     /// Why it does not hold here, where that is known. Told where it does not.
     pub reason: Option<String>,
+    /// In place of it, in virtual time.
+    pub virtual_reason: Option<String>,
 }
 
 /// What a column holds.
@@ -141,6 +146,22 @@ impl Statement {
             let advice = advice_for(column, &names, "columns");
             Err(format!("`{says}` has `{column}`, which is no column of its file: {advice}"))
         })
+    }
+
+    /// The same for runs by one clock: a reason that is of the other is left out.
+    pub(crate) fn for_clock(mut self, is_virtual: bool) -> Self {
+        let virtual_reason = self.virtual_reason.take().filter(|_| is_virtual);
+        Statement { reason: virtual_reason.or(self.reason), ..self }
+    }
+
+    /// Whether all its rows are of one case, so that it is not about others that are left out.
+    pub(crate) fn is_about_one_case(&self) -> bool {
+        let is_exact = |text: &Condition| matches!(text, Condition::One(Scalar::Text(text)) if !text.ends_with('*'));
+        let divisor = match &self.relative_to {
+            Some(Divisor::Rows(other)) => other.get(CASE_COLUMN),
+            Some(Divisor::Number(_)) | None => None,
+        };
+        self.rows.get(CASE_COLUMN).is_some_and(is_exact) && divisor.is_none_or(is_exact)
     }
 
     /// All columns that it names.
@@ -322,9 +343,10 @@ impl Scalar {
 }
 
 impl StatementResult {
-    /// The same without a verdict, where not all was run that it is about; `why` not.
+    /// The same without a verdict, where not all was run that it is about; `why` not. What was not measured has a reason of its own.
     pub(crate) fn without_verdict(self, why: &str) -> Self {
-        StatementResult { holds: None, reason: Some(why.to_owned()), ..self }
+        let reason = if self.value.is_some() { Some(why.to_owned()) } else { self.reason };
+        StatementResult { holds: None, reason, ..self }
     }
 
     /// The same without what is known of another run: why it does not hold.
@@ -439,6 +461,32 @@ mod tests {
         assert_eq!((not_judged.holds, not_judged.value), (None, Some(15.0)));
         let words = "not judged: so: rate: here 15.0; required at least 100; --duration 5 s";
         assert_eq!(not_judged.in_words(), words);
+        let not_measured = result("in = { case = \"c\" }\nmin = 1").without_verdict("--duration 5 s");
+        assert_eq!(not_measured.reason.unwrap(), "no row has case `c`; there are `a`, `b`");
+    }
+
+    #[test]
+    fn a_statement_about_one_case_is_not_about_others() {
+        for (text, is_of_one) in [
+            ("in = { case = \"a\" }", true),
+            ("in = { case = \"a\" }\nrelative_to = { case = \"b\", bytes = 1 }", true),
+            ("in = { case = \"a\" }\nrelative_to = { case = [\"a\", \"b\"] }", false),
+            ("in = { case = \"a*\" }", false),
+            ("in = { case = [\"a\", \"b\"] }", false),
+            ("by = \"case\"", false),
+        ] {
+            let statement: Statement =
+                toml::from_str(&format!("says = \"so\"\nfigure = \"rate\"\nmin = 1\n{text}")).unwrap();
+            assert_eq!(statement.is_about_one_case(), is_of_one, "{text}");
+        }
+    }
+
+    /// What is known of virtual time was told of runs in real time.
+    #[test]
+    fn a_reason_of_virtual_time_is_not_told_of_real_time() {
+        let text = "says = \"so\"\nfigure = \"rate\"\nmin = 1\nreason = \"always\"\nvirtual_reason = \"virtually\"";
+        let reason = |is_virtual| toml::from_str::<Statement>(text).unwrap().for_clock(is_virtual).reason.unwrap();
+        assert_eq!([reason(true), reason(false)], ["virtually", "always"]);
     }
 
     #[test]

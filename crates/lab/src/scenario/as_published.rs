@@ -39,7 +39,10 @@ pub(super) fn apply_section(document: &mut DeTable<'_>, is_chosen: bool) -> Resu
         _ => return Ok(Vec::new()),
     };
     let span = section.span();
-    let DeValue::Table(mut section) = section.into_inner() else { return Err(Refusal::Invalid(missing())) };
+    let DeValue::Table(mut section) = section.into_inner() else {
+        let reason = format!("`{SECTION}` is a value, and is to be a section [{SECTION}] with keys of the file");
+        return Err(Refusal::Invalid(reason));
+    };
     let mut stated = DeTable::new();
     if let Some((key, statements)) = section.remove_entry(STATEMENTS) {
         stated.insert(key, statements);

@@ -87,7 +87,11 @@ pub fn catalogue() -> Result<Vec<CatalogueEntry>, ScenarioError> {
     let entry = |experiment: Experiment| {
         let name = experiment.head().name;
         let is_valid = |with: Overrides| load_named(name, &with).is_ok();
-        let has_row = |row: &u32| is_valid(Overrides { rows: vec![*row], ..Overrides::default() });
+        let has_row = |row: &u32| {
+            let with_row = |overrides| Overrides { rows: vec![*row], ..overrides };
+            // Some run in virtual time alone.
+            is_valid(with_row(Overrides::default())) || is_valid(with_row(virtual_alone()))
+        };
         // Rows of tables are counted from 0, cases from 1.
         let first = [0, 1].into_iter().find(has_row);
         let rows = first.and_then(|first| Some(first..=(first..).take_while(has_row).last()?));
@@ -277,6 +281,7 @@ mod tests {
             ("tunnel-rto", true, Some(1..=8), true),
             ("rake-accuracy", true, None, false),
             ("kernel-paths", false, Some(1..=16), false),
+            ("fair-attack", true, Some(1..=20), false),
         ] {
             let entry = entry(name);
             let found = (entry.runs_virtually, entry.rows.clone(), entry.experiment.is_publishable());

@@ -9,6 +9,8 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 const KEY: &str = "each";
+/// What lists of cases are called; the second one in experiments on contention.
+const CASE_KEYS: [&str; 2] = ["cases", "contention"];
 /// More elements than any experiment needs, and few enough for any machine.
 const MAX_ELEMENTS: usize = 10_000;
 
@@ -124,9 +126,9 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
 pub(super) fn check_labels(document: &DeTable<'_>) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     let text = |case: &Element<'_>, key: &str| Some(case.get_ref().get(key)?.get_ref().as_str()?.to_owned());
-    let cases = document.get("cases").and_then(|cases| cases.get_ref().as_array());
+    let cases = CASE_KEYS.iter().filter_map(|key| document.get(*key)?.get_ref().as_array());
     // Rows of some kinds also have the version of IP.
-    let mut labels = cases.into_iter().flatten().filter_map(|case| Some((text(case, "label")?, text(case, "version"))));
+    let mut labels = cases.flatten().filter_map(|case| Some((text(case, "label")?, text(case, "version"))));
     labels.find(|label| !seen.insert(label.clone())).map_or(Ok(()), |(label, _)| {
         Err(format!(
             "two of its cases have the label `{label}`, so that their figures would be put together; name them apart"
@@ -170,6 +172,8 @@ mod tests {
         let check = |text: &str| check_labels(DeTable::parse(text).unwrap().get_ref());
         let error = check("[[cases]]\nlabel = \"a\"\n[[cases]]\nlabel = \"a\"\n").unwrap_err();
         assert!(error.contains("have the label `a`"), "{error}");
+        let contention = check("[[contention]]\nlabel = \"a\"\n[[contention]]\nlabel = \"a\"\n").unwrap_err();
+        assert_eq!(contention, error);
         assert_eq!(check("[[cases]]\nlabel = \"a\"\n[[cases]]\nlabel = \"b\"\n[[cases]]\n[[cases]]\n"), Ok(()));
         let versions = "[[cases]]\nlabel = \"a\"\nversion = \"ipv4\"\n[[cases]]\nlabel = \"a\"\nversion = \"ipv6\"\n";
         assert_eq!(check(versions), Ok(()));

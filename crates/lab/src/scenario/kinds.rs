@@ -3,7 +3,7 @@
 use super::as_published::{SECTION, STATEMENTS, apply_section, has_section};
 use super::expansion::{check_labels, expand_elements};
 use super::refusal::Refusal;
-use crate::accuracy::AccuracyExperiment;
+use crate::accuracy::{AccuracyExperiment, BottleneckKind};
 use crate::atlas::PathAtlas;
 use crate::contention::ContentionExperiment;
 use crate::error::{RecordError, ScenarioError};
@@ -122,7 +122,8 @@ pub(super) fn read_scenario(
         |name: &str| beside(name).inspect(|text| drop(found.borrow_mut().insert(name.to_owned(), text.clone())));
     let malformed = |mut cause: toml::de::Error| {
         cause.set_input(Some(text));
-        let advice = advice_on(cause.message(), text);
+        let place = cause.span().unwrap_or_default().start;
+        let advice = advice_on(cause.message(), text.get(..place).unwrap_or_default());
         ScenarioError::Malformed { origin: origin.to_owned(), cause: Box::new(cause), advice }
     };
     let mut document = DeTable::parse(text).map_err(malformed)?;
@@ -149,10 +150,23 @@ pub(super) fn read_scenario(
     };
     let scenario = (kind.read)(document, overrides, &beside).map_err(refused)?;
     scenario.check_statements(&statements).map_err(|reason| refused(Refusal::Invalid(reason)))?;
+    let is_virtual = scenario.head().is_virtual;
+    let statements = statements.into_iter().map(|statement| statement.for_clock(is_virtual)).collect();
     if is_publishable && !overrides.as_published {
-        // What is wrong with the section is told now, and not when it is first run.
-        let as_published = Overrides { as_published: true, ..Overrides::default() };
-        read_scenario(kinds, text, origin, &beside, &as_published)?;
+        // What is wrong with the section is told now, and not when it is first run. It may be for one of the clocks alone.
+        let read_with = |bottleneck| {
+            let as_published = Overrides { as_published: true, bottleneck, ..Overrides::default() };
+            read_scenario(kinds, text, origin, &beside, &as_published)
+        };
+        let clocks = [overrides.bottleneck, None, Some(BottleneckKind::Virtual)];
+        if clocks.into_iter().all(|clock| read_with(clock).is_err()) {
+            read_with(overrides.bottleneck).map_err(|error| match error {
+                ScenarioError::Invalid { name, reason } => {
+                    ScenarioError::Invalid { name, reason: format!("[{SECTION}]: {reason}") }
+                }
+                other => other,
+            })?;
+        }
     }
     let warning = named.is_none().then(|| {
         format!(
@@ -173,11 +187,11 @@ fn unknown_kind(kinds: &[Kind], kind: String, place: String) -> ScenarioError {
 }
 
 /// What to write instead of what an error is about: the name most like a wrong one, of those that the error lists in backticks behind it and
-/// of those that are taken out of a file before its kind is known; or a number.
-fn advice_on(message: &str, text: &str) -> String {
+/// of those that are taken out of a file before its kind is known; or a number. `before` is the text up to what it is about.
+fn advice_on(message: &str, before: &str) -> String {
     let names: Vec<_> = message.split('`').skip(1).step_by(2).collect();
     if let (true, Some((wrong, valid))) = (message.starts_with("unknown "), names.split_first()) {
-        let others = if message.starts_with("unknown field") { keys_taken_out(wrong, text) } else { &[] };
+        let others = if message.starts_with("unknown field") { keys_taken_out(before) } else { &[] };
         let all: Vec<_> = valid.iter().chain(others).copied().collect();
         let also = (!others.is_empty()).then(|| format!("also `{}`", others.join("`, `")));
         let nearest = nearest_of(wrong, &all).map(|name| format!("perhaps you mean `{name}`"));
@@ -193,13 +207,13 @@ fn advice_on(message: &str, text: &str) -> String {
     }
 }
 
-/// The keys that stand beside this one and that the type of no file has.
-fn keys_taken_out(key: &str, text: &str) -> &'static [&'static str] {
-    let document = DeTable::parse(text).map(Spanned::into_inner).unwrap_or_default();
-    let section = document.get(SECTION).and_then(|section| section.get_ref().as_table());
-    match section {
-        _ if document.contains_key(key) => &[KIND_KEY, SECTION],
-        Some(section) if section.contains_key(key) => &[STATEMENTS],
+/// The keys that may stand behind this text and that the type of no file has.
+fn keys_taken_out(before: &str) -> &'static [&'static str] {
+    // The last header, or the part of one before its last key: both name the table.
+    let header = before.lines().rev().map(str::trim).find(|line| line.starts_with('['));
+    match header.map_or("", |header| header.trim_matches(['[', ']', '.'])) {
+        "" => &[KIND_KEY, SECTION],
+        SECTION => &[STATEMENTS],
         _ => &[],
     }
 }

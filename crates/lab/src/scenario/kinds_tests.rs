@@ -2,6 +2,7 @@
 
 use super::dummy::{KINDS, LateReport, LateRow, Latenesses};
 use super::kinds::read_scenario;
+use crate::accuracy::BottleneckKind;
 use crate::error::ScenarioError;
 use crate::report::ReportDocument;
 use crate::study::{Experiment, Overrides, Progress, Study, run};
@@ -66,6 +67,31 @@ fn keys_that_all_kinds_have_are_offered_too() {
     let column =
         refused(&format!("{published}[[as-published.statements]]\nsays = \"so\"\nfigure = \"late_secnds\"\nmin = 1\n"));
     assert!(column.contains("perhaps you mean `late_seconds`"), "{column}");
+    // In other sections they have no meaning.
+    let attack = ATTACK.replace("\n[bottleneck]\n", "\n[bottleneck]\nruns = 3\n");
+    let elsewhere = read_contention(&attack, None).unwrap_err().to_string();
+    assert!(elsewhere.contains("unknown field `runs`") && !elsewhere.contains("also `kind`"), "{elsewhere}");
+}
+
+const ATTACK: &str = include_str!("../../scenarios/fair-attack.toml");
+
+fn read_contention(text: &str, bottleneck: Option<BottleneckKind>) -> Result<Experiment, ScenarioError> {
+    let no_table = |_: &str| unreachable!("it names none");
+    Experiment::from_toml(text, "own.toml", &no_table, &Overrides { bottleneck, ..Overrides::default() })
+}
+
+/// A file was refused for a section of the other clock, with advice that had been taken.
+#[test]
+fn a_section_as_published_is_refused_for_what_is_wrong_with_it_alone() {
+    let with_section = |section: &str| format!("{ATTACK}\n[as-published]\n{section}\n");
+    let virtual_alone = "real_time = { cases = [11], disciplines = [\"tail-drop\"], runs = 1 }";
+    for bottleneck in [None, Some(BottleneckKind::Virtual)] {
+        assert!(read_contention(&with_section(virtual_alone), bottleneck).unwrap().is_publishable());
+        let wrong = read_contention(&with_section("duration = \"1ms\""), bottleneck).unwrap_err().to_string();
+        assert!(wrong.contains("[as-published]: a duration of 1 ms"), "{wrong}");
+    }
+    let value = read(&FILE.replace("runs = 6", "runs = 6\nlatenesses = []\nas-published = 1")).unwrap_err().to_string();
+    assert!(value.contains("is to be a section [as-published]") && !value.contains("leave --as-published"), "{value}");
 }
 
 #[test]

@@ -177,6 +177,19 @@ fn the_report_of_an_interrupted_run_says_so_and_judges_nothing() {
     assert_eq!((&report["interrupted"], &report["statements"][0]["holds"]), (&serde_json::Value::Null, &true.into()));
 }
 
+/// Whether it ended early was told by the number of rows: a run that cannot be made here has none.
+#[test]
+fn a_stop_during_the_last_run_leaves_a_whole_report() {
+    let lacking = experiment(&format!("{}missing_run = 2\n", FILE.replace("runs = 10", "runs = 3")));
+    let directory = TestDirectory::new("last-run");
+    for (asked, is_interrupted) in [(2, true), (3, false)] {
+        let ([json, ..], _) = run_some(&lacking, &directory.0, None, asked);
+        let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(report["interrupted"].is_object(), is_interrupted, "{json}");
+        fs::remove_file(directory.record_file()).unwrap();
+    }
+}
+
 /// What is published of runs of 100 s was judged by runs of 5 s.
 #[test]
 fn what_replaces_what_was_published_is_noted_and_other_points_are_not_judged() {

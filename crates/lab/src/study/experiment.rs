@@ -6,7 +6,7 @@ use super::runner::run_missing;
 use super::shard::Shard;
 use super::source::ScenarioSource;
 use crate::error::{RecordError, RunError};
-use crate::report::{Interruption, ReportDocument, Statement, VIRTUAL_START, now_utc};
+use crate::report::{Interruption, ReportDocument, Statement, VIRTUAL_START, describe_options, now_utc};
 use anyhow::anyhow;
 use kumade_units::Span;
 use std::any::Any;
@@ -43,7 +43,8 @@ pub trait AnyScenario: Any + Debug + Send + Sync {
     /// # Errors
     /// Says which statement cannot, and why.
     fn check_statements(&self, statements: &[Statement]) -> Result<(), String>;
-    /// Makes the runs that `record` lacks, and a report of all that it has then. `stop` ends it with the runs so far.
+    /// Makes the runs that `record` lacks, and a report of all that it has then. `stop` ends it with the runs so far. Returns besides whether
+    /// all were tried, and it did not end early.
     ///
     /// # Errors
     /// A run failed, so that no further one makes sense.
@@ -52,7 +53,7 @@ pub trait AnyScenario: Any + Debug + Send + Sync {
         record: &mut RunRecord,
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<ReportWithRuns, RunError>;
+    ) -> Result<(ReportWithRuns, bool), RunError>;
 }
 
 impl<S: Study> AnyScenario for S {
@@ -85,19 +86,21 @@ impl<S: Study> AnyScenario for S {
         record: &mut RunRecord,
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<ReportWithRuns, RunError> {
+    ) -> Result<(ReportWithRuns, bool), RunError> {
         let found = self.find_points(observer, stop)?;
-        let study = found.as_ref().unwrap_or(self);
-        let outcome = run_missing(study, record, observer, stop)?;
+        let (study, is_found) = found.as_ref().map_or((self, true), |(study, is_whole)| (study, *is_whole));
+        let (outcome, is_run) = run_missing(study, record, observer, stop)?;
+        let is_whole = is_found && is_run;
         // A part may be as small as that.
-        if outcome.rows.is_empty() && !record.is_part() && !stop() {
+        if outcome.rows.is_empty() && !record.is_part() && is_whole {
             let cause = anyhow!("choose other parts of it with the options of kumade lab run, or add --virtual");
             return Err(RunError { doing: "run any of it here", cause });
         }
-        // Those before the points are known count with them.
-        let before = Study::run_count(self).saturating_sub(study.points().len());
+        // Those before the points are known count with them, once these are.
+        let before = if is_found { Study::run_count(self).saturating_sub(study.points().len()) } else { 0 };
         let measured = if outcome.rows.is_empty() { 0 } else { before + outcome.rows.len() };
-        Ok((Box::new(study.report(record.head().started.clone(), outcome)), measured))
+        let report = study.report(record.head().started.clone(), outcome);
+        Ok(((Box::new(report), measured), is_whole))
     }
 }
 
@@ -188,19 +191,14 @@ impl Experiment {
         observer: &mut Observer<'_>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<ReportWithRuns, RunError> {
-        let (mut report, measured) = self.scenario.run(record, observer, stop)?;
+        let ((mut report, measured), is_whole) = self.scenario.run(record, observer, stop)?;
         let of_runs = record.head().shard.map_or(self.run_count(), |shard| shard.run_count(self.run_count()));
-        let interrupted = (stop() && measured < of_runs).then_some(Interruption { runs: measured, of_runs });
-        report.set_differences(interrupted, self.replaced_options());
-        report.compare_statements(&self.statements);
-        Ok((report, measured))
-    }
-
-    /// Options that take the place of what was published, each with its value.
-    fn replaced_options(&self) -> Vec<String> {
+        let interrupted = (!is_whole).then_some(Interruption { runs: measured, of_runs });
         let overrides = &self.source.overrides;
-        let given = if overrides.as_published { overrides.given_options() } else { Vec::new() };
-        given.into_iter().map(|(option, value)| format!("{option} {value}")).collect()
+        let replaced = if overrides.as_published { overrides.given_options() } else { Vec::new() };
+        report.set_differences(interrupted, describe_options(&replaced));
+        report.compare_statements(&self.statements, &replaced);
+        Ok((report, measured))
     }
 
     /// What its paper states, where it is run as published.

@@ -113,7 +113,7 @@ pub trait Study: Scenario {
         true
     }
 
-    /// The study whose points are run, where these must be found first.
+    /// The study whose points are run, where these must be found first; and whether all were, and `stop` did not end it before.
     ///
     /// # Errors
     /// As for a run.
@@ -121,7 +121,7 @@ pub trait Study: Scenario {
         &self,
         _observer: &mut Observer<'_>,
         _stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Option<Self>, RunError> {
+    ) -> Result<Option<(Self, bool)>, RunError> {
         Ok(None)
     }
 

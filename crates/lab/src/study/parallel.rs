@@ -8,7 +8,8 @@ use std::thread;
 /// A finished run: the index of its point, and its result.
 type IndexedResult<R> = (usize, Result<R, RunError>);
 
-/// Runs all points; `done` is given each result as it is finished, with its point's place, and `stop` is asked before each run.
+/// Runs all points; `done` is given each result as it is finished, with its point's place, and `stop` is asked before each run. Returns
+/// whether all were run, and it did not end early.
 ///
 /// # Errors
 /// The first one of `run` or `done`.
@@ -17,7 +18,7 @@ pub(crate) fn run_in_parallel<P: Sync, R: Send>(
     done: &mut dyn FnMut(usize, R) -> Result<(), RunError>,
     stop: &(dyn Fn() -> bool + Sync),
     run: &(dyn Fn(&P) -> Result<R, RunError> + Sync),
-) -> Result<(), RunError> {
+) -> Result<bool, RunError> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let workers = thread::available_parallelism().map_or(1, usize::from).min(points.len().max(1));
     let mut failure = None;
@@ -50,5 +51,6 @@ pub(crate) fn run_in_parallel<P: Sync, R: Send>(
             }
         }
     });
-    failure.map_or(Ok(()), Err)
+    // Each that was begun is done.
+    failure.map_or(Ok(next.into_inner() >= points.len()), Err)
 }

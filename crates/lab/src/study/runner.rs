@@ -19,10 +19,11 @@ pub fn run<S: Study>(
     observer: &mut Observer<'_>,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Outcome<S::Row>, RunError> {
-    run_missing(study, &mut RunRecord::in_memory(RecordHead::default()), observer, stop)
+    run_missing(study, &mut RunRecord::in_memory(RecordHead::default()), observer, stop).map(|(outcome, _)| outcome)
 }
 
-/// The same with those runs alone that `record` lacks, and is to have. What came of all is read from it.
+/// The same with those runs alone that `record` lacks, and is to have. What came of all is read from it. Returns besides whether all were
+/// tried, and `stop` did not end it before.
 ///
 /// # Errors
 /// As for all; or a run cannot be recorded; or runs are missing and cannot be made here.
@@ -31,19 +32,20 @@ pub(super) fn run_missing<S: Study>(
     record: &mut RunRecord,
     observer: &mut Observer<'_>,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Outcome<S::Row>, RunError> {
+) -> Result<(Outcome<S::Row>, bool), RunError> {
     let points = study.points();
     let run_count = points.len();
     record.check_complete(run_count).map_err(RunError::during("put the runs together"))?;
     study.exclusions().iter().for_each(|excluded| observer(Progress::Excluded(excluded, 0)));
     observer(Progress::Recorded(record.row_count()));
     let missing: Vec<_> = points.into_iter().enumerate().filter(|(index, _)| record.lacks(*index)).collect();
-    if study.head().is_virtual {
-        run_virtually(study, &missing, record, observer, stop)?;
-    } else if !missing.is_empty() {
-        run_really(study, &missing, record, observer, stop)?;
-    }
-    record.outcome(run_count, study.exclusions()).map_err(RunError::during("read the runs"))
+    let is_whole = if study.head().is_virtual {
+        run_virtually(study, &missing, record, observer, stop)?
+    } else {
+        missing.is_empty() || run_really(study, &missing, record, observer, stop)?
+    };
+    let outcome = record.outcome(run_count, study.exclusions()).map_err(RunError::during("read the runs"))?;
+    Ok((outcome, is_whole))
 }
 
 fn run_virtually<S: Study>(
@@ -52,7 +54,7 @@ fn run_virtually<S: Study>(
     record: &mut RunRecord,
     observer: &mut Observer<'_>,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<(), RunError> {
+) -> Result<bool, RunError> {
     let mut done = |place: usize, row: S::Row| {
         let (index, point) = &missing[place];
         record.add_row(*index, &row).map_err(RunError::during("record a run"))?;
@@ -69,7 +71,7 @@ fn run_really<S: Study>(
     _: &mut RunRecord,
     _: &mut Observer<'_>,
     _: &(dyn Fn() -> bool + Sync),
-) -> Result<(), RunError> {
+) -> Result<bool, RunError> {
     let cause = anyhow::anyhow!("networks of real hosts are built on Linux only; add --virtual");
     Err(RunError { doing: "run in real time", cause })
 }
@@ -81,11 +83,14 @@ fn run_really<S: Study>(
     record: &mut RunRecord,
     observer: &mut Observer<'_>,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<(), RunError> {
+) -> Result<bool, RunError> {
     let record_error = RunError::during("record a run");
     let mut told = study.exclusions();
     let mut testbed = study.testbed()?;
-    for (index, point) in missing.iter().take_while(|_| !stop()) {
+    for (index, point) in missing {
+        if stop() {
+            return Ok(false);
+        }
         let label = study.describe_point(point);
         let excluded = match study.missing_requirement(&mut testbed, point) {
             None => {
@@ -114,5 +119,5 @@ fn run_really<S: Study>(
             }
         }
     }
-    Ok(())
+    Ok(true)
 }

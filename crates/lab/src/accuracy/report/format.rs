@@ -1,5 +1,7 @@
 //! How figures are written.
 
+use crate::report::decimals;
+
 /// The unit that all rates of a report are written in, so that columns can be compared.
 #[derive(Clone, Copy)]
 pub(super) struct RateUnit {
@@ -22,25 +24,19 @@ impl RateUnit {
 
     pub(super) fn format_rate(self, bits_per_second: f64) -> String {
         let value = bits_per_second / self.bits_per_unit;
-        format!("{value:.*}", decimals(value))
+        format!("{value:.*}", rate_decimals(value))
     }
 
     pub(super) fn format_signed(self, bits_per_second: f64) -> String {
         let value = bits_per_second / self.bits_per_unit;
-        let text = format!("{value:+.*}", decimals(value));
+        let text = format!("{value:+.*}", rate_decimals(value));
         if text == "-0.00" { "+0.00".to_owned() } else { text }
     }
 }
 
-/// Two, and below 1 as many as three digits take: a small error is none of zero. What is rounded up to 1 is none below it.
-fn decimals(value: f64) -> usize {
-    match value.abs() {
-        0.9995.. => 2,
-        0.099_95.. => 3,
-        0.009_995.. => 4,
-        0.000_05.. => 5,
-        _ => 2,
-    }
+/// Two, and below 1 as many as three digits take: a small error is none of zero. What five do not show is none.
+fn rate_decimals(value: f64) -> usize {
+    if value.abs() < 0.000_05 { 2 } else { decimals(value).max(2) }
 }
 
 /// A ratio, in percent.

@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 
 /// All tables of a report: shares first, then what they cost, then each discipline over all cases.
 pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
+    let has_worst = report.summary.points.iter().any(|point| describe_worst(point).is_some());
+    let over_runs = if has_worst { ", the mean over the runs (and that of the worst)" } else { "" };
     vec![
         table_with_published(
             report,
-            "Jain's index of all connections' goodputs, the mean over the runs (and that of the worst)",
+            &format!("Jain's index of all connections' goodputs{over_runs}"),
             &describe_index,
             (1.0, 3),
             &|mix| mix.jain_index,
@@ -48,8 +50,11 @@ pub(super) fn report_tables(report: &FairnessReport) -> Vec<Table> {
 
 /// An index is 1 at most: the interval of a mean of few runs would go beyond.
 fn describe_index(point: &PointSummary) -> String {
-    let worst = point.min_jain_index.filter(|_| point.runs > 1).map(|worst| format!(" ({worst:.3})"));
-    format_number(point.jain_index.map(|index| index.value), 1.0, 3) + &worst.unwrap_or_default()
+    format_number(point.jain_index.map(|index| index.value), 1.0, 3) + &describe_worst(point).unwrap_or_default()
+}
+
+fn describe_worst(point: &PointSummary) -> Option<String> {
+    point.min_jain_index.filter(|_| point.runs > 1).map(|worst| format!(" ({worst:.3})"))
 }
 
 /// How long the packets of each group waited, where some senders expect to wait for less than others.

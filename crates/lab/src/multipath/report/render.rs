@@ -246,7 +246,7 @@ mod tests {
         let options = Overrides { as_published: true, ..Overrides::default() };
         for name in ["block-size", "tunnel-rto", "tunnel-rto-both", "tunnel-trace", "multipath-tcp"] {
             let mut report = made_with(name, &options);
-            report.compare_statements(load(name, &options).unwrap().statements());
+            report.compare_statements(load(name, &options).unwrap().statements(), &[]);
             assert!(!report.statements.is_empty(), "{name}");
             assert!(
                 report.statements.iter().all(|statement| statement.holds.is_some()),
