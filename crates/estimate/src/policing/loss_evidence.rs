@@ -3,18 +3,21 @@
 //! Behind a policer hardly a packet is lost while its bucket has tokens, and behind an empty one the part of them that its rate leaves
 //! none for. Where losses are random, as many are lost of a slow train as of a fast one, and before the fall as behind it.
 
+use super::rate_drop::MAX_DROP_PART;
 use super::train_rates::PartRates;
 use crate::packet_timing::PacketTiming;
 
 /// One is so many times as probable as the other where it is said.
 const MIN_PROBABILITY_RATIO: f64 = 20.0;
-/// What may be lost at any rate on paths with a policer: none is more probable than another, …
-const RANDOM_LOSS_PARTS: [f64; 10] = [0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2];
-/// … nor any of the cross traffic there, as parts of the most that there may be, …
+/// The parts that may be lost at any rate, with a policer and without: from this one on, each so many times the one before, up to 29 %. None is more
+/// probable than another, …
+const MIN_RANDOM_LOSS: f64 = 0.001;
+const RANDOM_LOSS_RATIO: f64 = 1.28;
+const RANDOM_LOSS_STEPS: i32 = 24;
+/// … nor any of the rates of cross traffic behind a policer, as parts of the most that there may be, …
 const CROSS_PARTS: [f64; 4] = [0.0, 0.3, 0.6, 1.0];
-/// … nor any of the parts that pass: of packets of the train's rate behind an empty bucket, or of all where losses are random. Their step is the
-/// standard deviation of a part of 10 % among 900 packets.
-const PASSING_STEPS: u32 = 100;
+/// … nor any of the parts of the train's packets that pass an empty bucket. A rate of which more passes than 1 − [`MAX_DROP_PART`] lasts.
+const PASSING_STEPS: u32 = 45;
 
 /// How many packets of a rate in bit/s were sent, and how many of them lost.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,28 +55,31 @@ impl LossCount {
     }
 }
 
-/// How many packets are lost in a row, on average.
-pub(super) fn mean_loss_run(train: &[PacketTiming]) -> f64 {
-    let runs = train.chunk_by(|one, next| one.arrival.is_some() == next.arrival.is_some());
+/// How many times as much the count of lost packets varies as if each were lost for itself: (1 + r) / (1 − r), where r is the correlation of neighbours
+/// in a chain of two states whose runs of losses are as long as these.
+pub(super) fn variance_ratio(packets: &[PacketTiming]) -> f64 {
+    let runs = packets.chunk_by(|one, next| one.arrival.is_some() == next.arrival.is_some());
     let lost: Vec<usize> = runs.filter(|run| run[0].arrival.is_none()).map(<[PacketTiming]>::len).collect();
-    lost.iter().sum::<usize>() as f64 / lost.len().max(1) as f64
+    let all = lost.iter().sum::<usize>() as f64;
+    let mean_run = all / lost.len().max(1) as f64;
+    (2.0 * mean_run * (1.0 - all / packets.len().max(1) as f64) - 1.0).max(1.0)
 }
 
 /// What the losses before a fall, behind it, and of later trains behind an empty bucket, come from. The fall was found at one of `places`;
-/// there may be this much cross traffic, in bit/s, and losses come in runs of so many packets.
+/// there may be this much cross traffic, in bit/s, and counts of losses vary by [so much](variance_ratio).
 pub(super) fn find_loss_cause(
     before: LossCount,
     behind: LossCount,
     later: &[LossCount],
     places: usize,
     max_cross: f64,
-    mean_run: f64,
+    variance_ratio: f64,
 ) -> LossCause {
     let all = || [&before, &behind].into_iter().chain(later);
-    let random = mean_of_exponentials((1..PASSING_STEPS).map(|step| {
-        let passing = f64::from(step) / f64::from(PASSING_STEPS);
-        all().map(|count| count.ln_probability(passing)).sum()
-    }));
+    let random_losses = || (0..RANDOM_LOSS_STEPS).map(|step| MIN_RANDOM_LOSS * RANDOM_LOSS_RATIO.powi(step));
+    let random = mean_of_exponentials(
+        random_losses().map(|random_loss| all().map(|count| count.ln_probability(1.0 - random_loss)).sum()),
+    );
     // Of many places the best one was taken, which makes the policer more probable by as many times; or its bucket was empty before.
     let searched = (places.max(1) as f64).ln();
     let policer = |random_loss: f64, cross: f64, passing: f64| {
@@ -85,14 +91,14 @@ pub(super) fn find_loss_cause(
         first + empty(&behind) + later.iter().map(empty).sum::<f64>()
     };
     let policer = mean_of_exponentials(
-        RANDOM_LOSS_PARTS
-            .iter()
-            .flat_map(|&random_loss| CROSS_PARTS.map(|part| (random_loss, part * max_cross)))
-            .flat_map(|(loss, cross)| (1..PASSING_STEPS).map(move |step| (loss, cross, step)))
-            .map(|(loss, cross, step)| policer(loss, cross, f64::from(step) / f64::from(PASSING_STEPS))),
+        random_losses()
+            .flat_map(|random_loss| CROSS_PARTS.map(|part| (random_loss, part * max_cross)))
+            .flat_map(|(loss, cross)| (1..=PASSING_STEPS).map(move |step| (loss, cross, step)))
+            .map(|(loss, cross, step)| {
+                policer(loss, cross, (1.0 - MAX_DROP_PART) * f64::from(step) / f64::from(PASSING_STEPS))
+            }),
     );
-    // How many of a run of geometric length are lost varies as if so many were lost at once.
-    let ratio = (policer - random) / (2.0 * mean_run - 1.0).max(1.0);
+    let ratio = (policer - random) / variance_ratio;
     if ratio > MIN_PROBABILITY_RATIO.ln() {
         LossCause::Policer
     } else if ratio < -MIN_PROBABILITY_RATIO.ln() {

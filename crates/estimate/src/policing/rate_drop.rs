@@ -149,16 +149,18 @@ impl RateDropState {
     /// What the losses of this train and of later ones come from.
     pub(super) fn loss_cause(&self, later: &[TrainPart], config: &PolicingConfig) -> LossCause {
         let RateDropState { train, rate_drop, .. } = self;
-        let before = train_rates::seen_before(config.connections, train, rate_drop.index);
+        let seen = train_rates::seen_packets(config.connections, train);
+        let first = train.get(rate_drop.index).map_or(usize::MAX, |passage| passage.index);
+        let (before, behind) = seen.split_at(seen.partition_point(|passage| passage.index < first));
         let rate = rate_drop.rates.sending_rate;
         let later: Vec<LossCount> = later.iter().map(|part| LossCount::from_rates(&part.rates)).collect();
         loss_evidence::find_loss_cause(
-            LossCount::of_packets(rate, &before),
+            LossCount::of_packets(rate, before),
             LossCount::from_rates(&rate_drop.rates),
             &later,
             train.len(),
             config.max_cross_rate.as_f64(),
-            loss_evidence::mean_loss_run(&train[rate_drop.index..]),
+            loss_evidence::variance_ratio(behind),
         )
     }
 

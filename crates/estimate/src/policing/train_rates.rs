@@ -133,12 +133,11 @@ pub(super) fn find_first_clustered_loss(train: &[PacketTiming]) -> Option<usize>
     (0..train.len()).find(begins)
 }
 
-/// Packets of a train before this place of which it is seen whether they arrived: over connections, none behind one that was lost on its own.
-pub(super) fn seen_before(connections: Option<u32>, train: &[PacketTiming], place: usize) -> Vec<PacketTiming> {
-    let before = &train[..place];
-    let Some(connections) = connections else { return before.to_vec() };
-    let is_seen = not_behind_losses(connections, before);
-    before.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect()
+/// Packets of a train of which it is seen whether they arrived: over connections, none behind one that was lost on its own.
+pub(super) fn seen_packets(connections: Option<u32>, train: &[PacketTiming]) -> Vec<PacketTiming> {
+    let Some(connections) = connections else { return train.to_vec() };
+    let is_seen = not_behind_losses(connections, train);
+    train.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect()
 }
 
 /// Which packets of a train over connections are not behind one that was lost on their own.
@@ -261,9 +260,7 @@ pub(super) fn find_rate_drop(train: &[PacketTiming]) -> Option<RateDrop> {
 pub(super) fn find_rate_drop_over_connections(connections: u32, train: &[PacketTiming]) -> Option<RateDrop> {
     const WINDOW_PACKETS: usize = 60;
     const MIN_LOST_FRACTION: f64 = 0.08;
-    let is_seen = not_behind_losses(connections, train);
-    let seen: Vec<PacketTiming> =
-        train.iter().zip(is_seen).filter_map(|(passage, is_seen)| is_seen.then_some(*passage)).collect();
+    let seen = seen_packets(Some(connections), train);
     let found = find_rate_drop(&seen)?;
     let is_lost = |passage: &PacketTiming| passage.arrival.is_none();
     let begins = |window: &[PacketTiming]| {
