@@ -491,9 +491,10 @@ class DirectionReport(TypedDict):
     limited_by: Optional[str]
     """Why there is no more than a bound: `sender` (it cannot send faster), `host` (which may take as long for
     each packet), `budget` (which was spent) `range` (the method tries no other rates) `token-bucket` (more
-    passes for a burst only) `growing-queue` (a longer train at no more kept a queue growing or full)
-    `nearly-full` (what is free may be what other connections give up to the trains) or `flow-queueing` (flows
-    have queues of their own); null if there is no bound."""
+    passes for a burst only) `growing-queue` (a longer train at no more kept a queue growing or full) `loss`
+    (a longer train at no more lost packets, and it was not told why) `nearly-full` (what is free may be what
+    other connections give up to the trains) or `flow-queueing` (flows have queues of their own); null if
+    there is no bound."""
     load: Optional[LoadReport]
     """What filling the path with TCP connections came to, the bufferbloat grade among it; null if not
     requested."""
