@@ -3,8 +3,7 @@
 //! Behind a policer hardly a packet is lost while its bucket has tokens, and behind an empty one the part of them that its rate leaves
 //! none for. Where losses are random, as many are lost of a slow train as of a fast one, and before the fall as behind it.
 
-use super::rate_drop::MAX_DROP_PART;
-use super::train_rates::PartRates;
+use super::train_rates::{MAX_DROP_PART, PartRates};
 use crate::packet_timing::PacketTiming;
 
 /// One is so many times as probable as the other where it is said.

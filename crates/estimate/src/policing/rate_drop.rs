@@ -7,14 +7,12 @@ use super::loss_evidence::{self, LossCause, LossCount};
 use super::plan::{self, PacketSpacing, TrainSection};
 use super::queueing::ShaperQueue;
 use super::result::{ExcessAction, PolicerOrShaper};
-use super::train_rates::{self, PartRates, RateDrop};
+use super::train_rates::{self, MAX_DROP_PART, PartRates, RateDrop};
 use crate::cross_traffic::CROSS_PACKET_BITS;
 use crate::packet_timing::PacketTiming;
 use kumade_probe_train::Estimate;
 use kumade_units::{Rate, Span, Time};
 
-/// A rate lasts if what arrives falls by less than this part.
-pub(super) const MAX_DROP_PART: f64 = 0.1;
 /// The bound of what lasts allows for this many.
 const DOUBTED_STANDARD_DEVIATIONS: f64 = 2.0;
 /// The first train's fall is there again if the ratio exceeds 1 by this part of what it did then.

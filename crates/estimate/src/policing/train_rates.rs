@@ -8,6 +8,8 @@ use kumade_probe_train::fit::fit_robust_line;
 use kumade_units::Span;
 use std::collections::BTreeSet;
 
+/// A rate lasts if what arrives falls by less than this part.
+pub(super) const MAX_DROP_PART: f64 = 0.1;
 /// From fewer packets it cannot be told whether the delay grew.
 const MIN_TREND_PACKETS: usize = 4;
 /// A delay grows by more than this many times what it varies by besides.
