@@ -7,7 +7,6 @@ mod progress;
 
 use crate::choice;
 use crate::output::{StandardOutput, note};
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use end_requests::EndRequests;
 use kumade_estimate::MethodSettings;
@@ -248,7 +247,7 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<ExitCode> {
         if experiments.iter().any(|experiment| !experiment.head().is_virtual) {
             kumade_net::namespace::enter_user_namespace_if_needed()?;
         }
-        let end_requests = EndRequests::listen().context("cannot listen for Ctrl-C")?;
+        let end_requests = anyhow::Context::context(EndRequests::listen(), "cannot listen for Ctrl-C")?;
         if let Some((mesh, page)) = page {
             // It is ended as it is meant to be.
             return mesh::serve_mesh(mesh, page, end_requests.stop_flag()).map(|()| ExitCode::SUCCESS);
