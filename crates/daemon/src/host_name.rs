@@ -12,7 +12,7 @@ pub fn is_own_host(host: &str, is_loopback: bool, is_own_name: impl FnOnce(&str)
     let name = host.rsplit_once(':').map_or(host, |(name, port)| if port.ends_with(']') { host } else { name });
     match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || !is_loopback,
-        Err(_) => name == "localhost" || is_name_of_host(name) || is_own_name(name),
+        Err(_) => name == "localhost" || is_own_name(name) || is_name_of_host(name),
     }
 }
 
